@@ -1,0 +1,2 @@
+//! The `nsyscope` binary: parses arguments, calls the library and prints.
+fn main() {}

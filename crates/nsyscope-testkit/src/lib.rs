@@ -1,0 +1,1 @@
+//! Writes nsys-shaped databases with known truth.

@@ -1,0 +1,6 @@
+//! nsyscope analyses Nsight Systems captures of LLM inference after the fact.
+#![deny(missing_docs)]
+
+mod error;
+
+pub use error::{Error, ErrorKind, Result};
