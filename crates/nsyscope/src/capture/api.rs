@@ -1,0 +1,281 @@
+//! Runtime and driver API calls: the host's side of every launch, copy and wait.
+
+use super::NONE;
+use super::activity::{Faults, correlation, gather, translate};
+use super::intern::Interner;
+use super::open::Capture;
+use super::schema::Table;
+use super::sink::{Row, RowSink, scan};
+use crate::Result;
+use crate::health::{Code, Health};
+
+/// Every CUDA runtime and driver call that was traced, in order of start.
+#[derive(Clone, Debug, Default)]
+pub struct ApiTable {
+    pub(crate) start: Vec<i64>,
+    pub(crate) end: Vec<i64>,
+    pub(crate) thread: Vec<u32>,
+    pub(crate) correlation: Vec<u32>,
+    pub(crate) name: Vec<u32>,
+}
+
+impl ApiTable {
+    /// How many calls there are.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// When each call began, in ns on the capture's clock.
+    pub fn start(&self) -> &[i64] {
+        &self.start
+    }
+
+    /// When each call returned, in ns on the capture's clock.
+    pub fn end(&self) -> &[i64] {
+        &self.end
+    }
+
+    /// The calling thread, an index into [`super::Trace::threads`].
+    pub fn thread(&self) -> &[u32] {
+        &self.thread
+    }
+
+    /// The correlation id, unique within a process; [`NONE`] where unknown.
+    pub fn correlation(&self) -> &[u32] {
+        &self.correlation
+    }
+
+    /// The function, an index into [`super::Trace::api_names`].
+    pub fn name(&self) -> &[u32] {
+        &self.name
+    }
+
+    fn keep(&mut self, rows: &[u32]) {
+        gather(&mut self.start, rows);
+        gather(&mut self.end, rows);
+        gather(&mut self.thread, rows);
+        gather(&mut self.correlation, rows);
+        gather(&mut self.name, rows);
+    }
+
+    /// Sorts by start and drops rows that repeat another exactly.
+    pub(crate) fn tidy(&mut self, table: &str, health: &mut Health) {
+        if !self.start.is_sorted() {
+            let mut order: Vec<u32> = (0..self.len() as u32).collect();
+            order.sort_unstable_by_key(|&i| (self.start[i as usize], i));
+            self.keep(&order);
+            health.note(
+                Code::RowsUnsorted,
+                table,
+                1,
+                "rows were not in order of start; they were sorted, no figure is affected",
+            );
+        }
+        let mut doubled = Vec::new();
+        let mut first = 0;
+        for row in 1..self.len() {
+            if self.start[row] != self.start[first] {
+                first = row;
+                continue;
+            }
+            let key = |i: usize| {
+                (self.end[i], self.thread[i], self.correlation[i], self.name[i])
+            };
+            if self.correlation[row] != NONE && (first..row).any(|other| key(other) == key(row)) {
+                doubled.push(row as u32);
+            }
+        }
+        if !doubled.is_empty() {
+            let mut drop = doubled.iter().peekable();
+            let keep: Vec<u32> = (0..self.len() as u32)
+                .filter(|row| drop.next_if(|&&d| d == *row).is_none())
+                .collect();
+            self.keep(&keep);
+            note_doubled(table, doubled.len() as u64, health);
+        }
+    }
+}
+
+fn note_doubled(table: &str, count: u64, health: &mut Health) {
+    health.note(
+        Code::ApiRowsDoubled,
+        table,
+        count,
+        "rows that repeat another call (backtrace rows, a doubled export) were dropped; calls are counted once",
+    );
+}
+
+/// What a call does, as far as launches and waits are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ApiKind {
+    /// Launches one kernel.
+    LaunchKernel,
+    /// Launches a whole CUDA graph.
+    LaunchGraph,
+    /// Copies memory.
+    Memcpy,
+    /// Fills memory.
+    Memset,
+    /// Blocks until work on the GPU has finished.
+    Synchronize,
+    /// Anything else.
+    Other,
+}
+
+/// An API function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiName {
+    /// As exported, such as `cudaLaunchKernel_v7000`.
+    pub name: Box<str>,
+    /// What it does.
+    pub kind: ApiKind,
+}
+
+impl ApiName {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.into(), kind: kind(base(name)) }
+    }
+
+    /// The name without its version suffix, as programs call it.
+    pub fn base(&self) -> &str {
+        base(&self.name)
+    }
+}
+
+/// Drops `_v7000`, `_ptsz` and the like.
+fn base(name: &str) -> &str {
+    let mut name = name;
+    loop {
+        let Some((head, tail)) = name.rsplit_once('_') else { return name };
+        let version = tail.strip_prefix('v').is_some_and(|digits| {
+            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        });
+        if version || matches!(tail, "ptsz" | "ptds") {
+            name = head;
+        } else {
+            return name;
+        }
+    }
+}
+
+fn kind(base: &str) -> ApiKind {
+    match base {
+        "cudaLaunchKernel"
+        | "cudaLaunchKernelExC"
+        | "cudaLaunchCooperativeKernel"
+        | "cudaLaunch"
+        | "cuLaunchKernel"
+        | "cuLaunchKernelEx"
+        | "cuLaunchCooperativeKernel"
+        | "cuLaunchGrid"
+        | "cuLaunchGridAsync"
+        | "cuLaunch" => ApiKind::LaunchKernel,
+        "cudaGraphLaunch" | "cuGraphLaunch" => ApiKind::LaunchGraph,
+        "cudaDeviceSynchronize"
+        | "cudaStreamSynchronize"
+        | "cudaEventSynchronize"
+        | "cudaThreadSynchronize"
+        | "cuCtxSynchronize"
+        | "cuStreamSynchronize"
+        | "cuEventSynchronize" => ApiKind::Synchronize,
+        _ if base.starts_with("cudaMemcpy") || base.starts_with("cuMemcpy") => ApiKind::Memcpy,
+        _ if base.starts_with("cudaMemset") || base.starts_with("cuMemset") => ApiKind::Memset,
+        _ => ApiKind::Other,
+    }
+}
+
+/// nsys' event class of rows that only carry the backtrace of another row.
+const CUDA_BACKTRACE: i64 = 67;
+
+#[derive(Default)]
+struct ApiSink {
+    table: ApiTable,
+    threads: Interner<i64>,
+    names: Interner<i64>,
+    faults: Faults,
+    backtraces: u64,
+}
+
+impl RowSink for ApiSink {
+    fn row(&mut self, row: &Row<'_, '_>) {
+        if self.faults.int_or(row.cell(5), 0) == CUDA_BACKTRACE {
+            self.backtraces += 1;
+            return;
+        }
+        let Some((start, end)) = self.faults.interval(row.cell(0), row.cell(1)) else {
+            return;
+        };
+        self.table.start.push(start);
+        self.table.end.push(end);
+        let thread = self.faults.int_or(row.cell(2), 0);
+        self.table.thread.push(self.threads.intern(thread));
+        self.table.correlation.push(correlation(self.faults.int(row.cell(3))));
+        let name = self.faults.int_or(row.cell(4), -1);
+        self.table.name.push(self.names.intern(name));
+    }
+}
+
+/// Reads the runtime (and, in some exports, driver) table.
+///
+/// Threads (global ids) and names (string ids) are interned into the given tables.
+pub(crate) fn read(
+    capture: &Capture,
+    table: &Table,
+    threads: &mut Interner<i64>,
+    names: &mut Interner<i64>,
+    health: &mut Health,
+) -> Result<ApiTable> {
+    let columns: Vec<String> =
+        ["start", "end", "globalTid", "correlationId", "nameId", "eventClass"]
+            .iter()
+            .map(|column| table.column_or_null(column))
+            .collect();
+    let mut out = ApiTable::default();
+    for mut chunk in scan(capture, table, &columns, ApiSink::default)? {
+        translate(&mut chunk.table.thread, &threads.absorb(&chunk.threads));
+        translate(&mut chunk.table.name, &names.absorb(&chunk.names));
+        chunk.faults.note(&table.name, health);
+        note_doubled(&table.name, chunk.backtraces, health);
+        if out.is_empty() {
+            out = chunk.table;
+            continue;
+        }
+        out.start.append(&mut chunk.table.start);
+        out.end.append(&mut chunk.table.end);
+        out.thread.append(&mut chunk.table.thread);
+        out.correlation.append(&mut chunk.table.correlation);
+        out.name.append(&mut chunk.table.name);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_are_known_whatever_their_suffix() {
+        for (name, expected) in [
+            ("cudaLaunchKernel_v7000", ApiKind::LaunchKernel),
+            ("cudaLaunchKernel_ptsz_v7000", ApiKind::LaunchKernel),
+            ("cudaLaunchKernelExC_v11060", ApiKind::LaunchKernel),
+            ("cuLaunchKernelEx", ApiKind::LaunchKernel),
+            ("cuLaunchKernel_ptsz", ApiKind::LaunchKernel),
+            ("cudaGraphLaunch_v10000", ApiKind::LaunchGraph),
+            ("cuGraphLaunch", ApiKind::LaunchGraph),
+            ("cudaLaunchHostFunc_v10000", ApiKind::Other),
+            ("cudaGraphInstantiate_v12000", ApiKind::Other),
+            ("cuMemcpyHtoDAsync_v2", ApiKind::Memcpy),
+            ("cudaMemsetAsync_v3020", ApiKind::Memset),
+            ("cudaStreamSynchronize_v3020", ApiKind::Synchronize),
+            ("cudaStreamWaitEvent_v3020", ApiKind::Other),
+        ] {
+            assert_eq!(ApiName::new(name).kind, expected, "{name}");
+        }
+    }
+}

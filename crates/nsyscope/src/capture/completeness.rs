@@ -1,0 +1,182 @@
+//! What a capture as a whole lacks, and how that shows in the rows that it has.
+
+use rustc_hash::FxHashSet;
+
+use super::NONE;
+use super::api::ApiKind;
+use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
+use crate::health::{Code, Health};
+
+pub(crate) fn check(trace: &Trace, options: &ReadOptions) -> Health {
+    let mut health = Health::default();
+    kernels(trace, &mut health);
+    graphs(trace, &mut health);
+    if options.api {
+        launches(trace, &mut health);
+        launches_without_kernel(trace, &mut health);
+        if options.nvtx {
+            ranges_without_calls(trace, &mut health);
+        }
+    }
+    if trace.gpus().is_empty() && trace.activity_count() > 0 {
+        health.note(
+            Code::NoGpuInfo,
+            "TARGET_INFO_GPU",
+            1,
+            "the export does not describe the GPU: name the GPU to get floors",
+        );
+    }
+    health
+}
+
+fn kernels(trace: &Trace, health: &mut Health) {
+    if !trace.kernels().is_empty() {
+        return;
+    }
+    let message = if trace.captured().kernels {
+        "the kernel table is empty: nothing can be said about kernels"
+    } else if !trace.api().is_empty() {
+        "no kernels were captured although the CUDA API was traced: the driver is newer than nsys \
+         supports, the profiler may not trace GPUs inside this container or WSL, rows were lost, or \
+         the capture range held no work; nothing can be said about kernels"
+    } else {
+        "no kernels were captured: record with --trace=cuda, and check that the profiled command \
+         itself (or a child of it) uses the GPU"
+    };
+    health.note(Code::NoKernels, KERNEL, 1, message);
+}
+
+fn graphs(trace: &Trace, health: &mut Health) {
+    match trace.kind() {
+        TraceKind::WholeGraphs | TraceKind::Mixed => health.note_time(
+            Code::GraphsTracedWhole,
+            GRAPH,
+            trace.graphs().len() as u64,
+            Some(trace.graphs().total_ns()),
+            "CUDA graph replays were traced as a whole: the kernels inside are in no figure, their \
+             time is `graph/whole`; record with --cuda-graph-trace=node to see them",
+        ),
+        TraceKind::GraphsInvisible => health.note(
+            Code::GraphsInvisible,
+            RUNTIME,
+            trace.graph_launches() as u64,
+            "CUDA graphs were launched, but the capture holds no rows of their work: busy time \
+             is missing it; export with nsys 2024.2 or later, or record with --cuda-graph-trace=node",
+        ),
+        TraceKind::Empty | TraceKind::Eager | TraceKind::GraphNodes => {}
+    }
+}
+
+fn launches(trace: &Trace, health: &mut Health) {
+    if trace.api().is_empty() {
+        if trace.activity_count() > 0 {
+            health.note(
+                Code::NoApiRows,
+                RUNTIME,
+                1,
+                "no CUDA API calls were captured: launches and launch delays are unknown",
+            );
+        }
+        return;
+    }
+    for (name, launch) in [
+        (KERNEL, trace.kernels().launch()),
+        (MEMCPY, trace.memcpys().launch()),
+        (MEMSET, trace.memsets().launch()),
+        (GRAPH, trace.graphs().launch()),
+    ] {
+        health.note(
+            Code::LaunchUnknown,
+            name,
+            launch.iter().filter(|&&row| row == NONE).count() as u64,
+            "rows without the API call that launched them (it lies before the capture, or the \
+             export was trimmed): they count as work, but not in launch statistics",
+        );
+    }
+}
+
+/// A launch makes a kernel row, unless it is recorded into a graph under stream capture.
+fn launches_without_kernel(trace: &Trace, health: &mut Health) {
+    let api = trace.api();
+    let names = trace.api_names();
+    let begins: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamBeginCapture")
+        || n.base().ends_with("StreamBeginCaptureToGraph")).collect();
+    let ends: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamEndCapture")).collect();
+    let joined: FxHashSet<u32> = [
+        trace.kernels().launch(),
+        trace.memcpys().launch(),
+        trace.memsets().launch(),
+        trace.graphs().launch(),
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+    .collect();
+    // How many stream captures are open; a capture spans threads where its mode allows it,
+    // so it is counted by process.
+    let mut open = vec![0u32; trace.processes().len()];
+    let (mut launches, mut lost) = (0u64, 0u64);
+    for row in 0..api.len() {
+        let name = api.name()[row] as usize;
+        let process = trace.threads()[api.thread()[row] as usize].process as usize;
+        if begins[name] {
+            open[process] += 1;
+        } else if ends[name] {
+            open[process] = open[process].saturating_sub(1);
+        } else if names[name].kind == ApiKind::LaunchKernel && open[process] == 0 {
+            launches += 1;
+            lost += u64::from(!joined.contains(&(row as u32)));
+        }
+    }
+    // Kernels that were still running, or set apart, when the capture ended are no loss.
+    let set_apart = trace.health().rows_set_apart();
+    if lost > set_apart + 2 {
+        health.note(
+            Code::LaunchesWithoutKernel,
+            RUNTIME,
+            lost,
+            format!(
+                "{lost} of {launches} kernel launches left no kernel row: rows were lost while \
+                 recording or importing; busy times are too small and idle times too large"
+            ),
+        );
+    }
+}
+
+/// Ranges that are long enough to hold CUDA calls and hold none show that rows were lost.
+fn ranges_without_calls(trace: &Trace, health: &mut Health) {
+    const LONG_NS: i64 = 1_000_000;
+    let api = trace.api();
+    // By thread: a scheduler's process or thread may write ranges and never call CUDA.
+    let mut starts = vec![Vec::new(); trace.threads().len()];
+    for row in 0..api.len() {
+        starts[api.thread()[row] as usize].push(api.start()[row]);
+    }
+    let nvtx = trace.nvtx();
+    let (mut long, mut empty) = (0u64, 0u64);
+    for row in 0..nvtx.len() {
+        let (start, end) = (nvtx.start()[row], nvtx.end()[row]);
+        if end == i64::MAX || end - start < LONG_NS || nvtx.domain(row).is_some() {
+            continue;
+        }
+        let calls = &starts[nvtx.thread()[row] as usize];
+        if calls.is_empty() {
+            continue;
+        }
+        let first = calls.partition_point(|&s| s < start);
+        long += 1;
+        empty += u64::from(calls.get(first).is_none_or(|&s| s > end));
+    }
+    if long >= 5 && empty * 2 > long && !api.is_empty() {
+        health.note(
+            Code::RangesWithoutCalls,
+            "NVTX_EVENTS",
+            empty,
+            format!(
+                "{empty} of {long} NVTX ranges of 1 ms or more on threads that use CUDA hold not \
+                 one CUDA call: unless they mark pure CPU work, rows of this capture were lost while \
+                 recording or importing, and its figures describe what is left, not the run"
+            ),
+        );
+    }
+}

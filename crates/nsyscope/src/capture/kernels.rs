@@ -1,0 +1,153 @@
+//! The kernel table: by far the largest of a capture.
+
+use super::NONE;
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather, translate};
+use super::intern::Interner;
+use super::sink::Row;
+
+/// Every kernel that ran, in order of start.
+#[derive(Clone, Debug, Default)]
+pub struct KernelTable {
+    pub(crate) columns: ActivityColumns,
+    pub(crate) name: Vec<u32>,
+    pub(crate) geometry: Vec<u32>,
+    pub(crate) node: Vec<u32>,
+}
+
+impl std::ops::Deref for KernelTable {
+    type Target = ActivityColumns;
+    fn deref(&self) -> &ActivityColumns {
+        &self.columns
+    }
+}
+
+impl KernelTable {
+    /// The index of each kernel's name in [`super::Trace::kernel_names`].
+    pub fn name(&self) -> &[u32] {
+        &self.name
+    }
+
+    /// The index of each kernel's launch geometry in [`super::Trace::geometries`].
+    pub fn geometry(&self) -> &[u32] {
+        &self.geometry
+    }
+
+    /// The CUDA graph node that each kernel is an execution of (an index into
+    /// [`super::Trace::graph_nodes`]); [`NONE`] for kernels launched on their own.
+    pub fn node(&self) -> &[u32] {
+        &self.node
+    }
+}
+
+impl ActivityTable for KernelTable {
+    fn columns(&self) -> &ActivityColumns {
+        &self.columns
+    }
+    fn columns_mut(&mut self) -> &mut ActivityColumns {
+        &mut self.columns
+    }
+    fn gather_own(&mut self, rows: &[u32]) {
+        gather(&mut self.name, rows);
+        gather(&mut self.geometry, rows);
+        gather(&mut self.node, rows);
+    }
+}
+
+/// How a kernel was launched; interned, since a capture holds few distinct ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Geometry {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads a block in x, y and z.
+    pub block: [u32; 3],
+    /// Registers a thread.
+    pub registers: u32,
+    /// Static shared memory a block, in bytes.
+    pub static_shared: u32,
+    /// Dynamic shared memory a block, in bytes.
+    pub dynamic_shared: u32,
+}
+
+impl Geometry {
+    /// Blocks in the grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
+    }
+
+    /// Threads in a block.
+    pub fn threads_per_block(&self) -> u64 {
+        self.block.iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
+    }
+}
+
+/// The ids of a kernel's demangled, short and mangled names in `StringIds`; -1 where absent.
+pub(crate) type NameKey = [i64; 3];
+
+/// The kernel table's own columns while it is read.
+#[derive(Default)]
+pub(crate) struct KernelExtra {
+    pub(crate) name: Vec<u32>,
+    pub(crate) geometry: Vec<u32>,
+    pub(crate) node: Vec<u32>,
+    pub(crate) names: Interner<NameKey>,
+    pub(crate) geometries: Interner<Geometry>,
+    pub(crate) nodes: Interner<i64>,
+}
+
+impl Extra for KernelExtra {
+    const COLUMNS: &'static [&'static str] = &[
+        "demangledName",
+        "shortName",
+        "mangledName",
+        "graphNodeId",
+        "gridX",
+        "gridY",
+        "gridZ",
+        "blockX",
+        "blockY",
+        "blockZ",
+        "registersPerThread",
+        "staticSharedMemory",
+        "dynamicSharedMemory",
+    ];
+
+    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+        let mut id = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
+        let key = [id(0), id(1), id(2)];
+        let node = id(3);
+        // A size that is negative or larger than 32 bits is no size; 0 says unknown.
+        let mut size = |i: usize| u32::try_from(id(i)).unwrap_or(0);
+        let geometry = Geometry {
+            grid: [size(4), size(5), size(6)],
+            block: [size(7), size(8), size(9)],
+            registers: size(10),
+            static_shared: size(11),
+            dynamic_shared: size(12),
+        };
+        self.name.push(self.names.intern(key));
+        self.geometry.push(self.geometries.intern(geometry));
+        // Neither NULL nor 0 names a node.
+        self.node.push(if node > 0 { self.nodes.intern(node) } else { NONE });
+        true
+    }
+
+    fn append(&mut self, mut later: Self) {
+        translate(&mut later.name, &self.names.absorb(&later.names));
+        translate(&mut later.geometry, &self.geometries.absorb(&later.geometries));
+        translate(&mut later.node, &self.nodes.absorb(&later.nodes));
+        self.name.append(&mut later.name);
+        self.geometry.append(&mut later.geometry);
+        self.node.append(&mut later.node);
+    }
+}
+
+/// A kernel's names as the capture has them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KernelName {
+    /// With template arguments; what rules match on. Falls back to the short name.
+    pub demangled: Box<str>,
+    /// The base name alone; several kernels may share it.
+    pub short: Box<str>,
+    /// As the compiler wrote it; not every version of nsys exports it.
+    pub mangled: Option<Box<str>>,
+}

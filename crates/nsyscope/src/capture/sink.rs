@@ -1,0 +1,264 @@
+//! Reading a table into typed columns at SQLite's own speed.
+//!
+//! Stepping through rows costs a call across the C boundary for each row and
+//! column. An aggregate function that receives the columns and pushes them into
+//! vectors stays inside SQLite's virtual machine and reads about twice as fast,
+//! without any unsafe code; row-id ranges on several connections scale with the
+//! cores.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::Connection;
+use rusqlite::functions::{Aggregate, Context, FunctionFlags};
+use rusqlite::types::ValueRef;
+
+use super::open::Capture;
+use super::schema::Table;
+use crate::Result;
+
+/// One row, while SQLite hands it over.
+pub(crate) struct Row<'a, 'c> {
+    context: &'a Context<'c>,
+}
+
+/// A value that should be an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// An integer, as it should be.
+    Int(i64),
+    /// An integer that was stored as text or as a float.
+    Converted(i64),
+    /// NULL, or a column that the export lacks.
+    Null,
+    /// Something that is no integer.
+    Unreadable,
+}
+
+impl Row<'_, '_> {
+    /// A column as an integer.
+    pub(crate) fn cell(&self, index: usize) -> Cell {
+        match self.context.get_raw(index) {
+            ValueRef::Integer(value) => Cell::Int(value),
+            ValueRef::Null => Cell::Null,
+            other => convert(other),
+        }
+    }
+
+    /// A column as text; NULL and numbers are `None`.
+    pub(crate) fn text(&self, index: usize) -> Option<&[u8]> {
+        match self.context.get_raw(index) {
+            ValueRef::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+#[cold]
+fn convert(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Real(real)
+            if real.fract() == 0.0 && (-9.2e18..9.2e18).contains(&real) =>
+        {
+            Cell::Converted(real as i64)
+        }
+        ValueRef::Text(text) => std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .map_or(Cell::Unreadable, Cell::Converted),
+        _ => Cell::Unreadable,
+    }
+}
+
+/// Takes rows and keeps what it wants of them.
+pub(crate) trait RowSink: Send + UnwindSafe + RefUnwindSafe + 'static {
+    fn row(&mut self, row: &Row<'_, '_>);
+}
+
+/// The bridge between SQLite's aggregate protocol and a sink.
+struct Bridge<S, F> {
+    make: F,
+    out: Arc<Mutex<Option<S>>>,
+}
+
+impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
+    fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<S> {
+        Ok((self.make)())
+    }
+
+    fn step(&self, context: &mut Context<'_>, sink: &mut S) -> rusqlite::Result<()> {
+        sink.row(&Row { context });
+        Ok(())
+    }
+
+    fn finalize(&self, _: &mut Context<'_>, sink: Option<S>) -> rusqlite::Result<Option<i64>> {
+        *self.out.lock().unwrap_or_else(PoisonError::into_inner) = sink;
+        Ok(None)
+    }
+}
+
+/// Rows that one chunk should hold: large enough that a chunk's fixed cost
+/// vanishes, small enough that two cores share a table evenly.
+const CHUNK_ROWS: i64 = 1 << 17;
+
+/// Reads the given columns (SQL expressions) of a table into sinks, one a chunk of rows, in row order.
+///
+/// The chunks depend on the table alone, so the result is the same for any number of threads.
+pub(crate) fn scan<S, F>(
+    capture: &Capture,
+    table: &Table,
+    columns: &[String],
+    make: F,
+) -> Result<Vec<S>>
+where
+    S: RowSink,
+    F: Fn() -> S + Clone + Send + Sync + 'static,
+{
+    let source = capture.source();
+    let name = super::schema::quote(&table.name);
+    let columns = columns.join(", ");
+    let wrap = |error| source.table_error(&table.name, error);
+    if !table.has_rowid {
+        let sql = format!("SELECT nsyscope_sink({columns}) FROM {name}");
+        let mut worker = Worker::new(capture.connection(), make);
+        return Ok(worker.run(&sql, []).map_err(wrap)?.into_iter().collect());
+    }
+    let bounds = format!("SELECT min(_rowid_), max(_rowid_) FROM {name}");
+    let (low, high) = capture
+        .connection()
+        .query_row(&bounds, [], |row| {
+            Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
+        })
+        .map_err(wrap)?;
+    let (Some(low), Some(high)) = (low, high) else {
+        return Ok(Vec::new());
+    };
+    let sql = format!(
+        "SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2"
+    );
+    let chunks = chunks(low, high, source.size_bytes());
+    let threads = source.threads().min(chunks.len());
+    if threads <= 1 {
+        let mut worker = Worker::new(capture.connection(), make);
+        let mut out = Vec::with_capacity(chunks.len());
+        for (low, high) in chunks {
+            out.extend(worker.run(&sql, [low, high]).map_err(wrap)?);
+            source.progress_rows(&table.name, high - low + 1);
+        }
+        return Ok(out);
+    }
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, S)>> = Mutex::new(Vec::with_capacity(chunks.len()));
+    let failure: Mutex<Option<crate::Error>> = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let work = || -> Result<()> {
+                    let connection = source.connect()?;
+                    let mut worker = Worker::new(&connection, make.clone());
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(&(low, high)) = chunks.get(index) else { return Ok(()) };
+                        if let Some(sink) = worker.run(&sql, [low, high]).map_err(wrap)? {
+                            results
+                                .lock()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .push((index, sink));
+                        }
+                        source.progress_rows(&table.name, high - low + 1);
+                    }
+                };
+                if let Err(error) = work() {
+                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    next.store(chunks.len(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(index, _)| *index);
+    Ok(results.into_iter().map(|(_, sink)| sink).collect())
+}
+
+/// Row-id ranges that cover `low..=high`.
+fn chunks(low: i64, high: i64, file_bytes: u64) -> Vec<(i64, i64)> {
+    let span = i128::from(high) - i128::from(low) + 1;
+    // Row ids may have holes; no file holds more rows than bytes / 8.
+    let rows = span.min(i128::from(file_bytes / 8).max(1));
+    let count = ((rows + i128::from(CHUNK_ROWS) - 1) / i128::from(CHUNK_ROWS)).max(1);
+    (0..count)
+        .map(|i| {
+            let from = i128::from(low) + span * i / count;
+            let to = i128::from(low) + span * (i + 1) / count - 1;
+            (from as i64, to as i64)
+        })
+        .collect()
+}
+
+/// One connection with the sink function and the statement prepared once.
+struct Worker<'c, S, F> {
+    connection: &'c Connection,
+    make: Option<F>,
+    out: Arc<Mutex<Option<S>>>,
+}
+
+impl<'c, S, F> Worker<'c, S, F>
+where
+    S: RowSink,
+    F: Fn() -> S + Clone + Send + 'static,
+{
+    fn new(connection: &'c Connection, make: F) -> Self {
+        Self { connection, make: Some(make), out: Arc::new(Mutex::new(None)) }
+    }
+
+    fn run(&mut self, sql: &str, range: impl rusqlite::Params) -> rusqlite::Result<Option<S>> {
+        if let Some(make) = self.make.take() {
+            self.connection.create_aggregate_function(
+                "nsyscope_sink",
+                -1,
+                FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
+                Bridge { make, out: Arc::clone(&self.out) },
+            )?;
+        }
+        self.connection
+            .prepare_cached(sql)?
+            .query_row(range, |row| row.get::<_, Option<i64>>(0))?;
+        Ok(self.out.lock().unwrap_or_else(PoisonError::into_inner).take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_every_row_once() {
+        for (low, high, bytes) in [
+            (1, 1, 4096),
+            (1, 1_000_000, 1 << 30),
+            (-5, 300_000, 1 << 30),
+            (i64::MIN, i64::MAX, 1 << 24),
+            (0, 1 << 40, 8192),
+        ] {
+            let chunks = chunks(low, high, bytes);
+            assert_eq!(chunks[0].0, low);
+            assert_eq!(chunks[chunks.len() - 1].1, high);
+            assert!(chunks.windows(2).all(|w| w[0].1 + 1 == w[1].0));
+            assert!(chunks.len() <= 200);
+        }
+    }
+
+    #[test]
+    fn odd_values_are_converted_or_refused() {
+        assert_eq!(convert(ValueRef::Real(12.0)), Cell::Converted(12));
+        assert_eq!(convert(ValueRef::Real(12.5)), Cell::Unreadable);
+        assert_eq!(convert(ValueRef::Real(f64::INFINITY)), Cell::Unreadable);
+        assert_eq!(convert(ValueRef::Text(b" 7 ")), Cell::Converted(7));
+        assert_eq!(convert(ValueRef::Text(b"seven")), Cell::Unreadable);
+        assert_eq!(convert(ValueRef::Blob(b"7")), Cell::Unreadable);
+    }
+}
