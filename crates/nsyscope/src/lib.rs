@@ -1,6 +1,8 @@
 //! nsyscope analyses Nsight Systems captures of LLM inference after the fact.
 #![deny(missing_docs)]
 
+pub mod kernel;
+
 mod error;
 
 pub use error::{Error, ErrorKind, Result};
