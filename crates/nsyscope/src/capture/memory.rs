@@ -72,18 +72,6 @@ impl CopyDirection {
             Self::Other => "other",
         }
     }
-
-    /// Its category.
-    pub fn category(self) -> &'static str {
-        match self {
-            Self::HostToDevice | Self::UnifiedHostToDevice => "memory/memcpy_htod",
-            Self::DeviceToHost | Self::UnifiedDeviceToHost => "memory/memcpy_dtoh",
-            Self::DeviceToDevice | Self::UnifiedDeviceToDevice => "memory/memcpy_dtod",
-            Self::HostToHost => "memory/memcpy_htoh",
-            Self::PeerToPeer => "memory/memcpy_ptop",
-            Self::Other => "memory/memcpy_other",
-        }
-    }
 }
 
 /// What kind of memory an end of a copy lies in, as CUPTI's `memKind` says.

@@ -1,0 +1,76 @@
+//! Where each rank's time goes, by category.
+
+use crate::capture::NONE;
+use crate::run::Run;
+
+use super::activities::{ActivityKind, activities};
+use super::classes::Classes;
+use super::wall::{WallClock, WallTime};
+
+/// One rank's time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RankTime {
+    /// The rank.
+    pub rank: u32,
+    /// Its wall time, shared out among the categories of [`Classes::categories`].
+    pub wall: WallTime,
+    /// For each category, how many activities.
+    pub calls: Vec<u64>,
+    /// For each category, the sum of durations in ns; concurrent ones count each.
+    pub busy_ns: Vec<i64>,
+    /// Kernels.
+    pub kernels: u64,
+    /// CUDA graphs traced as a whole.
+    pub graphs: u64,
+    /// Memory copies.
+    pub memcpys: u64,
+    /// Memory fills.
+    pub memsets: u64,
+}
+
+/// The time of every rank of a run, by rank.
+pub fn rank_times(run: &Run, classes: &Classes) -> Vec<RankTime> {
+    let count = classes.categories().len();
+    let mut out = Vec::with_capacity(run.ranks().len());
+    for (file, trace) in run.traces().iter().enumerate() {
+        let first = out.len() as u32;
+        let ranks = run.ranks().iter().filter(|rank| rank.file == file).count();
+        let mut clocks: Vec<WallClock> = (0..ranks).map(|_| WallClock::new(count)).collect();
+        let mut times: Vec<RankTime> = (0..ranks as u32)
+            .map(|i| RankTime {
+                rank: first + i,
+                wall: WallTime::default(),
+                calls: vec![0; count],
+                busy_ns: vec![0; count],
+                kernels: 0,
+                graphs: 0,
+                memcpys: 0,
+                memsets: 0,
+            })
+            .collect();
+        for activity in activities(trace) {
+            let rank = run.rank_of_stream(file, activity.stream);
+            if rank == NONE {
+                continue;
+            }
+            let i = (rank - first) as usize;
+            let class = classes.activity(file, trace, &activity);
+            clocks[i].add(activity.start, activity.end, class);
+            let time = &mut times[i];
+            time.calls[class as usize] += 1;
+            time.busy_ns[class as usize] += activity.end - activity.start;
+            match activity.table {
+                ActivityKind::Kernel => time.kernels += 1,
+                ActivityKind::Graph => time.graphs += 1,
+                ActivityKind::Memcpy => time.memcpys += 1,
+                ActivityKind::Memset => time.memsets += 1,
+            }
+        }
+        for (time, clock) in times.iter_mut().zip(clocks) {
+            time.wall = clock.finish();
+        }
+        out.append(&mut times);
+    }
+    out
+}

@@ -1,0 +1,99 @@
+//! The category of every kernel name of a run, as dense numbers.
+
+use std::collections::BTreeMap;
+
+use crate::capture::{CopyDirection, Trace};
+use crate::kernel::{Category, Classifier, RuleId};
+use crate::run::Run;
+
+/// What every name of a run is. Each name is classified once.
+#[derive(Clone, Debug)]
+pub struct Classes {
+    categories: Vec<Category>,
+    /// For each trace, the category and rule of each kernel name.
+    kernels: Vec<Vec<(u32, Option<RuleId>)>>,
+    graph: u32,
+    memset: u32,
+    copies: BTreeMap<CopyDirection, u32>,
+}
+
+impl Classes {
+    /// Classifies the kernel names of a run.
+    pub fn new(run: &Run, classifier: &Classifier) -> Self {
+        let found: Vec<Vec<_>> = run
+            .traces()
+            .iter()
+            .map(|trace| {
+                trace
+                    .kernel_names()
+                    .iter()
+                    .map(|name| classifier.classify(&name.demangled, name.mangled.as_deref()))
+                    .collect()
+            })
+            .collect();
+        let mut categories: Vec<Category> = found
+            .iter()
+            .flatten()
+            .map(|class| class.category.clone())
+            .chain(Category::FIXED)
+            .collect();
+        categories.sort_unstable();
+        categories.dedup();
+        let index = |category: &Category| {
+            categories.binary_search(category).unwrap_or_default() as u32
+        };
+        let kernels = found
+            .into_iter()
+            .map(|classes| {
+                classes.into_iter().map(|class| (index(&class.category), class.rule)).collect()
+            })
+            .collect();
+        let graph = index(&Category::WHOLE_GRAPH);
+        let memset = index(&Category::MEMSET);
+        let copies = CopyDirection::ALL
+            .into_iter()
+            .map(|direction| (direction, index(&copy_category(direction))))
+            .collect();
+        Self { categories, kernels, graph, memset, copies }
+    }
+
+    /// The categories, in order of text; the numbers of this type index them.
+    pub fn categories(&self) -> &[Category] {
+        &self.categories
+    }
+
+    /// The category number of a kernel name of a trace.
+    pub fn kernel(&self, file: usize, name: u32) -> u32 {
+        self.kernels[file][name as usize].0
+    }
+
+    /// The rule that decided a kernel name of a trace; `None` where none fits.
+    pub fn rule(&self, file: usize, name: u32) -> Option<&RuleId> {
+        self.kernels[file][name as usize].1.as_ref()
+    }
+
+    /// The category number of any activity of a trace.
+    pub fn activity(&self, file: usize, trace: &Trace, activity: &super::Activity) -> u32 {
+        let row = activity.row as usize;
+        match activity.table {
+            super::ActivityKind::Kernel => self.kernel(file, trace.kernels().name()[row]),
+            super::ActivityKind::Graph => self.graph,
+            super::ActivityKind::Memcpy => self.copies[&trace.memcpys().direction()[row]],
+            super::ActivityKind::Memset => self.memset,
+        }
+    }
+}
+
+/// The category of copies of a direction.
+pub(crate) fn copy_category(direction: CopyDirection) -> Category {
+    match direction {
+        CopyDirection::HostToDevice | CopyDirection::UnifiedHostToDevice => Category::MEMCPY_HTOD,
+        CopyDirection::DeviceToHost | CopyDirection::UnifiedDeviceToHost => Category::MEMCPY_DTOH,
+        CopyDirection::DeviceToDevice | CopyDirection::UnifiedDeviceToDevice => {
+            Category::MEMCPY_DTOD
+        }
+        CopyDirection::HostToHost => Category::MEMCPY_HTOH,
+        CopyDirection::PeerToPeer => Category::MEMCPY_PTOP,
+        CopyDirection::Other => Category::MEMCPY_UNKNOWN,
+    }
+}

@@ -1,0 +1,74 @@
+//! Start-up that is part of the figures: fills, random numbers, weight preparation and
+//! uploads before a rank's first model kernel.
+
+use serde::Serialize;
+
+use crate::capture::NONE;
+use crate::run::Run;
+
+use super::activities::activities;
+use super::classes::Classes;
+
+/// Initialisation on one rank before its first model kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StartUp {
+    /// The rank.
+    pub rank: u32,
+    /// From the rank's first activity to its first model kernel, in ns.
+    pub until_ns: i64,
+    /// Activities in that time.
+    pub activities: u64,
+    /// The sum of their durations in ns.
+    pub busy_ns: i64,
+}
+
+/// Categories that only a model's forward pass runs. A GEMM is not among them: weights are
+/// prepared, and clocks warmed, with GEMMs too.
+fn is_model(category: &str) -> bool {
+    let family = category.split('/').next().unwrap_or_default();
+    matches!(family, "attention" | "linear_attention" | "moe" | "norm" | "rope" | "kv_cache")
+}
+
+/// The start-up of each rank that has one: what ran before the first kernel of attention,
+/// experts, norm, rotary embedding or KV cache. Nothing for a rank without such a kernel,
+/// since there it cannot be told.
+pub fn start_up(run: &Run, classes: &Classes) -> Vec<StartUp> {
+    let model: Vec<bool> = classes.categories().iter().map(|c| is_model(c.as_str())).collect();
+    let mut out = Vec::new();
+    for (file, trace) in run.traces().iter().enumerate() {
+        let mut ranks: Vec<(u32, Option<i64>, u64, i64, Option<i64>)> = run
+            .ranks()
+            .iter()
+            .filter(|rank| rank.file == file)
+            .map(|rank| (rank.rank, None, 0, 0, None))
+            .collect();
+        let Some(base) = ranks.first().map(|r| r.0) else { continue };
+        let mut open = ranks.len();
+        for activity in activities(trace) {
+            if open == 0 {
+                break;
+            }
+            let rank = run.rank_of_stream(file, activity.stream);
+            if rank == NONE {
+                continue;
+            }
+            let (_, first, count, busy, ended) = &mut ranks[(rank - base) as usize];
+            if ended.is_some() {
+                continue;
+            }
+            let first = *first.get_or_insert(activity.start);
+            if model[classes.activity(file, trace, &activity) as usize] {
+                *ended = Some(activity.start - first);
+                open -= 1;
+            } else {
+                *count += 1;
+                *busy += activity.end - activity.start;
+            }
+        }
+        out.extend(ranks.into_iter().filter_map(|(rank, _, activities, busy_ns, ended)| {
+            Some(StartUp { rank, until_ns: ended?, activities, busy_ns })
+        }));
+    }
+    out
+}

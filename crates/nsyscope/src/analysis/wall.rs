@@ -1,0 +1,265 @@
+//! Wall time, shared out among what ran: every instant is counted exactly once.
+//!
+//! At each instant the activities that run share it in equal parts; an instant at which
+//! nothing runs is idle. The parts sum to the wall time in integer nanoseconds.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+/// The wall time of one rank, shared out among classes of activities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WallTime {
+    /// The start of the first activity in ns; equal to `end` where there is none.
+    pub start: i64,
+    /// The end of the last activity in ns.
+    pub end: i64,
+    /// The time during which anything ran, in ns.
+    pub busy_ns: i64,
+    /// The time during which nothing ran, in ns. `busy_ns + idle_ns == end - start`.
+    pub idle_ns: i64,
+    /// For each class, its share of the busy time in ns; they sum to `busy_ns`.
+    pub exposed_ns: Vec<i64>,
+    /// For each class, the time in ns during which nothing of another class ran.
+    pub alone_ns: Vec<i64>,
+}
+
+/// Builds a [`WallTime`] from activities in order of start.
+#[derive(Debug)]
+pub struct WallClock {
+    now: i64,
+    start: Option<i64>,
+    end: i64,
+    busy_ns: i64,
+    idle_ns: i64,
+    /// Ends and classes of what runs now.
+    running: BinaryHeap<Reverse<(i64, u32)>>,
+    /// How many activities of each class run now.
+    count: Vec<u32>,
+    /// The classes of which any runs now.
+    present: Vec<u32>,
+    alone_ns: Vec<i64>,
+    /// Time during which exactly one activity ran, by its class.
+    single: Vec<i64>,
+    /// Time during which `depth > 1` activities ran, and each class's part of it times `depth`.
+    shared: FxHashMap<u32, Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    time_ns: i64,
+    parts: FxHashMap<u32, i128>,
+}
+
+impl WallClock {
+    /// A clock for classes `0..classes`.
+    pub fn new(classes: usize) -> Self {
+        Self {
+            now: i64::MIN,
+            start: None,
+            end: i64::MIN,
+            busy_ns: 0,
+            idle_ns: 0,
+            running: BinaryHeap::new(),
+            count: vec![0; classes],
+            present: Vec::new(),
+            alone_ns: vec![0; classes],
+            single: vec![0; classes],
+            shared: FxHashMap::default(),
+        }
+    }
+
+    /// Adds an activity. Starts must not descend, and `start <= end`.
+    pub fn add(&mut self, start: i64, end: i64, class: u32) {
+        debug_assert!(start <= end && start >= self.now, "activities come in order of start");
+        if self.start.is_none() {
+            self.start = Some(start);
+            self.now = start;
+        }
+        self.advance(start);
+        self.end = self.end.max(end);
+        if start < end {
+            let count = &mut self.count[class as usize];
+            *count += 1;
+            if *count == 1 {
+                self.present.push(class);
+            }
+            self.running.push(Reverse((end, class)));
+        }
+    }
+
+    /// Moves on to `time`; what ends before it is taken off.
+    fn advance(&mut self, time: i64) {
+        while let Some(&Reverse((end, class))) = self.running.peek() {
+            if end > time {
+                break;
+            }
+            self.pass(end);
+            self.running.pop();
+            let count = &mut self.count[class as usize];
+            *count -= 1;
+            if *count == 0
+                && let Some(at) = self.present.iter().position(|&c| c == class)
+            {
+                self.present.swap_remove(at);
+            }
+        }
+        self.pass(time);
+    }
+
+    /// Shares out the time from now until `time`, during which nothing changes.
+    fn pass(&mut self, time: i64) {
+        let length = time - self.now;
+        if length <= 0 {
+            return;
+        }
+        self.now = time;
+        let depth = self.running.len() as u32;
+        if depth == 0 {
+            self.idle_ns += length;
+            return;
+        }
+        self.busy_ns += length;
+        if let [only] = self.present.as_slice() {
+            self.alone_ns[*only as usize] += length;
+            self.single[*only as usize] += length;
+            return;
+        }
+        let shared = self.shared.entry(depth).or_default();
+        shared.time_ns += length;
+        for &class in &self.present {
+            *shared.parts.entry(class).or_default() +=
+                i128::from(length) * i128::from(self.count[class as usize]);
+        }
+    }
+
+    /// Ends the clock with the last activity.
+    pub fn finish(mut self) -> WallTime {
+        let Some(start) = self.start else {
+            return WallTime {
+                exposed_ns: vec![0; self.count.len()],
+                alone_ns: self.alone_ns,
+                ..WallTime::default()
+            };
+        };
+        self.advance(self.end);
+        let mut exposed_ns = std::mem::take(&mut self.single);
+        let mut depths: Vec<(u32, Shared)> = std::mem::take(&mut self.shared).into_iter().collect();
+        depths.sort_unstable_by_key(|(depth, _)| *depth);
+        for (depth, shared) in depths {
+            for (class, part) in shares(shared, depth) {
+                exposed_ns[class as usize] += part;
+            }
+        }
+        WallTime {
+            start,
+            end: self.end,
+            busy_ns: self.busy_ns,
+            idle_ns: self.idle_ns,
+            exposed_ns,
+            alone_ns: self.alone_ns,
+        }
+    }
+}
+
+/// Whole nanoseconds for each class that sum to the time exactly: the largest remainders,
+/// then the lowest classes, get the nanoseconds that do not divide.
+fn shares(shared: Shared, depth: u32) -> Vec<(u32, i64)> {
+    let depth = i128::from(depth);
+    let mut parts: Vec<(u32, i64, i128)> = shared
+        .parts
+        .into_iter()
+        .map(|(class, part)| (class, (part / depth) as i64, part % depth))
+        .collect();
+    parts.sort_unstable_by_key(|&(class, _, rest)| (Reverse(rest), class));
+    let mut left = shared.time_ns - parts.iter().map(|(_, whole, _)| whole).sum::<i64>();
+    let mut out = Vec::with_capacity(parts.len());
+    for (class, whole, _) in parts {
+        let extra = i64::from(left > 0);
+        left -= extra;
+        out.push((class, whole + extra));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::interval;
+
+    fn run(classes: usize, activities: &[(i64, i64, u32)]) -> WallTime {
+        let mut sorted = activities.to_vec();
+        sorted.sort_unstable_by_key(|a| a.0);
+        let mut clock = WallClock::new(classes);
+        for (start, end, class) in sorted {
+            clock.add(start, end, class);
+        }
+        clock.finish()
+    }
+
+    #[test]
+    fn concurrent_activities_share_the_instant() {
+        // Class 0 alone for 4, two of class 0 beside one of class 1 for 6, class 1 alone for 2.
+        let wall = run(2, &[(0, 10, 0), (4, 10, 0), (4, 12, 1), (20, 20, 0)]);
+        assert_eq!((wall.start, wall.end), (0, 20));
+        assert_eq!((wall.busy_ns, wall.idle_ns), (12, 8));
+        assert_eq!(wall.exposed_ns, [4 + 4, 2 + 2]);
+        assert_eq!(wall.alone_ns, [4, 2]);
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        let wall = run(1, &[]);
+        assert_eq!((wall.start, wall.end, wall.busy_ns, wall.idle_ns), (0, 0, 0, 0));
+        assert_eq!(wall.exposed_ns, [0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_nanosecond_is_counted_once(
+            activities in prop::collection::vec(
+                (-40i64..400, 0i64..50, 0u32..4).prop_map(|(s, d, c)| (s, s + d, c)), 1..40),
+            copies in 0usize..3,
+        ) {
+            // Identical and nested intervals are likely in a small range; copies make sure.
+            let mut all = activities.clone();
+            for _ in 0..copies {
+                all.push(activities[0]);
+            }
+            let wall = run(4, &all);
+            let union = interval::union(all.iter().map(|a| (a.0, a.1)));
+            let first = all.iter().map(|a| a.0).min().unwrap();
+            let last = all.iter().map(|a| a.1).max().unwrap();
+            prop_assert_eq!((wall.start, wall.end), (first, last));
+            prop_assert_eq!(wall.busy_ns, interval::length(&union));
+            prop_assert_eq!(wall.busy_ns + wall.idle_ns, last - first);
+            prop_assert_eq!(wall.exposed_ns.iter().sum::<i64>(), wall.busy_ns);
+            for class in 0..4u32 {
+                let own = interval::union(
+                    all.iter().filter(|a| a.2 == class).map(|a| (a.0, a.1)));
+                let others = interval::union(
+                    all.iter().filter(|a| a.2 != class).map(|a| (a.0, a.1)));
+                let overlap = interval::length(&interval::intersection(&own, &others));
+                let alone = interval::length(&own) - overlap;
+                prop_assert_eq!(wall.alone_ns[class as usize], alone);
+                let exposed = wall.exposed_ns[class as usize];
+                prop_assert!(exposed >= alone && exposed <= interval::length(&own));
+            }
+            // Against a count at every instant, to within the rounding of one ns a depth.
+            for class in 0..4u32 {
+                let exact: f64 = (first..last).map(|t| {
+                    let running = all.iter().filter(|a| a.0 <= t && t < a.1);
+                    let own = running.clone().filter(|a| a.2 == class).count() as f64;
+                    let depth = running.count() as f64;
+                    if depth > 0.0 { own / depth } else { 0.0 }
+                }).sum();
+                let depths = all.len() as f64;
+                prop_assert!((exact - wall.exposed_ns[class as usize] as f64).abs() <= depths);
+            }
+        }
+    }
+}

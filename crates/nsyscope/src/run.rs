@@ -1,0 +1,183 @@
+//! A run: one or more captures of the same execution, and the ranks in them.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::Result;
+use crate::capture::{Capture, Gpu, NONE, OpenOptions, Trace};
+use crate::health::{Code, Health};
+
+/// One (host, process, device) that executes the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Rank {
+    /// Its number in this run: by file, then device, then process. Not its tensor-parallel
+    /// position, which a capture does not state.
+    pub rank: u32,
+    /// The capture that it is in, an index into [`Run::traces`].
+    pub file: usize,
+    /// The machine's name, where known.
+    pub host: Option<String>,
+    /// The process id; 0 where the capture does not say.
+    pub pid: u32,
+    /// The process's name; empty where the capture does not say.
+    pub process_name: String,
+    /// The device ordinal as the process numbers its devices; -1 where the capture does not say.
+    pub device: i64,
+    /// The physical GPU behind it, where known.
+    pub gpu: Option<Gpu>,
+    /// Whether the capture itself maps the ordinal to that GPU; otherwise it is assumed.
+    pub gpu_known: bool,
+    #[serde(skip)]
+    pub(crate) process: u32,
+}
+
+/// One or more captures of the same execution.
+#[derive(Debug, Default)]
+pub struct Run {
+    traces: Vec<Trace>,
+    ranks: Vec<Rank>,
+    /// For each trace, the rank of each of its streams.
+    rank_of_stream: Vec<Vec<u32>>,
+    health: Health,
+}
+
+impl Run {
+    /// Opens and reads captures, in the given order.
+    ///
+    /// # Errors
+    /// The first error of [`Capture::open`] or [`Capture::read`].
+    pub fn open<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
+        let traces = paths
+            .into_iter()
+            .map(|path| Capture::open_with(path, options)?.read())
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self::new(traces))
+    }
+
+    /// Finds the ranks of captures that are already read.
+    pub fn new(traces: Vec<Trace>) -> Self {
+        let mut health = Health::default();
+        for trace in &traces {
+            health.merge(trace.health());
+        }
+        let mut ranks = Vec::new();
+        for (file, trace) in traces.iter().enumerate() {
+            let mut places: Vec<(i64, u32)> = active_streams(trace)
+                .map(|stream| {
+                    let stream = &trace.streams()[stream];
+                    (stream.device, stream.process)
+                })
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            for (device, process) in places {
+                let gpu = trace.gpu_of(process, device);
+                let info = &trace.processes()[process as usize];
+                if gpu.is_none() && !trace.gpus().is_empty() {
+                    health.note(
+                        Code::GpuUnmapped,
+                        &format!("process {} device {device}", info.pid),
+                        1,
+                        "the capture does not say which GPU this device ordinal is",
+                    );
+                }
+                ranks.push(Rank {
+                    rank: ranks.len() as u32,
+                    file,
+                    host: trace.metadata().host.clone(),
+                    pid: info.pid,
+                    process_name: info.name.clone(),
+                    device,
+                    gpu: gpu.map(|(index, _)| trace.gpus()[index].clone()),
+                    gpu_known: gpu.is_some_and(|(_, known)| known),
+                    process,
+                });
+            }
+        }
+        note_repeated(&traces, &ranks, &mut health);
+        let rank_of_stream = traces
+            .iter()
+            .enumerate()
+            .map(|(file, trace)| {
+                trace
+                    .streams()
+                    .iter()
+                    .map(|stream| {
+                        ranks
+                            .iter()
+                            .find(|rank| {
+                                rank.file == file
+                                    && rank.process == stream.process
+                                    && rank.device == stream.device
+                            })
+                            .map_or(NONE, |rank| rank.rank)
+                    })
+                    .collect()
+            })
+            .collect();
+        Self { traces, ranks, rank_of_stream, health }
+    }
+
+    /// The captures.
+    pub fn traces(&self) -> &[Trace] {
+        &self.traces
+    }
+
+    /// The ranks, by number.
+    pub fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+
+    /// The rank of a stream of a capture; [`NONE`] for a stream that ran nothing.
+    pub fn rank_of_stream(&self, file: usize, stream: u32) -> u32 {
+        self.rank_of_stream[file][stream as usize]
+    }
+
+    /// What is wrong with the captures but survivable.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+}
+
+/// The streams that ran anything.
+fn active_streams(trace: &Trace) -> impl Iterator<Item = usize> {
+    let mut active = vec![false; trace.streams().len()];
+    for streams in [
+        trace.kernels().stream(),
+        trace.memcpys().stream(),
+        trace.memsets().stream(),
+        trace.graphs().stream(),
+    ] {
+        for &stream in streams {
+            active[stream as usize] = true;
+        }
+    }
+    active.into_iter().enumerate().filter(|(_, active)| *active).map(|(stream, _)| stream)
+}
+
+/// Two inputs that hold the same process of the same session would count its work twice.
+fn note_repeated(traces: &[Trace], ranks: &[Rank], health: &mut Health) {
+    for (i, a) in ranks.iter().enumerate() {
+        let repeated = ranks[..i].iter().any(|b| {
+            let (one, other) = (&traces[a.file], &traces[b.file]);
+            a.file != b.file
+                && (a.pid, a.device, &a.host) == (b.pid, b.device, &b.host)
+                && a.pid != 0
+                && one.metadata().session_id == other.metadata().session_id
+                && one.span() == other.span()
+        });
+        if repeated {
+            health.note(
+                Code::RankTwice,
+                &format!("process {} device {}", a.pid, a.device),
+                1,
+                "two inputs hold the same process and time: its work is counted twice; name each capture once",
+            );
+        }
+    }
+}
