@@ -10,6 +10,8 @@ pub(super) struct Glob {
     text: Box<str>,
     /// Length of the text before the first wildcard.
     prefix: usize,
+    /// Length of the text after the last wildcard.
+    suffix: usize,
 }
 
 impl Glob {
@@ -20,6 +22,7 @@ impl Glob {
         (named && text.bytes().all(plain)).then(|| Self {
             text: text.into(),
             prefix: text.find(['*', '#']).unwrap_or(text.len()),
+            suffix: text.rfind(['*', '#']).map_or(text.len(), |last| text.len() - last - 1),
         })
     }
 
@@ -38,9 +41,11 @@ impl Glob {
 
     /// Whether the pattern covers all of `name`.
     pub(super) fn matches(&self, name: &str) -> bool {
-        let fixed = self.prefix;
-        name.get(..fixed).is_some_and(|start| *start == self.text[..fixed])
-            && covers(&self.text.as_bytes()[fixed..], &name.as_bytes()[fixed..])
+        // Both ends are compared first: most patterns fail there, and cheaply.
+        let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
+        name.starts_with(&pattern[..self.prefix])
+            && name.ends_with(&pattern[pattern.len() - self.suffix..])
+            && covers(&pattern[self.prefix..], &name[self.prefix..])
     }
 }
 
