@@ -1,6 +1,6 @@
 //! The builtin rules against their own examples and against labelled names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nsyscope::kernel::{Category, Classifier, normalise};
@@ -229,4 +229,25 @@ proptest! {
             prop_assert_eq!(letters(&normal), letters(&name));
         }
     }
+}
+
+/// The table of families in the docs is that of the rules.
+#[test]
+fn documented_families_are_those_of_the_rules() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-rules.md");
+    let text = std::fs::read_to_string(docs).expect("the docs");
+    let mut families: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for rule in Classifier::builtin().rules() {
+        let category = rule.category();
+        let kinds = families.entry(category.family().to_owned()).or_default();
+        kinds.insert(format!("`{}`", category.kind()));
+    }
+    let mut table = String::from("| family | kinds |\n| --- | --- |\n");
+    for (family, kinds) in families {
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        table += &format!("| `{family}` | {} |\n", kinds.join(", "));
+    }
+    let (_, rest) = text.split_once("<!-- kinds -->\n").expect("the start of the table");
+    let (documented, _) = rest.split_once("<!-- /kinds -->").expect("the end of the table");
+    assert_eq!(documented, table, "replace the table in {docs} by:\n{table}");
 }

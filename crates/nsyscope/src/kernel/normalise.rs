@@ -31,7 +31,7 @@ static STAYS: [bool; 256] = {
     stays
 };
 
-/// Rewrites what nsys and c++filt (and so PyTorch's profiler) spell differently
+/// Rewrites what nsys and c++filt (and so other profilers) spell differently
 /// to one form, in a single pass:
 ///
 /// | nsys | elsewhere | here |

@@ -181,6 +181,7 @@ fn build<S: Text>(
             "write it as `family/kind` in lower case letters, digits and underscores, like `gemm/dense_gemm`",
         );
     }
+    let names_function = !raw.function.is_empty();
     let mut functions = Vec::with_capacity(raw.function.len());
     for text in raw.function {
         match Glob::new(text.text()) {
@@ -210,13 +211,13 @@ fn build<S: Text>(
     };
     let condition = pattern(raw.condition, "where");
     let regex = pattern(raw.regex, "regex");
-    if functions.is_empty() && regex.is_none() {
+    if !names_function && regex.is_none() {
         wrong(place, "the rule can match nothing".into(), "give it `function` or `regex`");
     }
-    if let (Some((_, at)), true) = (&condition, functions.is_empty()) {
+    if let (Some((_, at)), true) = (&condition, !names_function) {
         wrong(*at, "`where` without `function`".into(), "use `regex`, or name the function");
     }
-    if matches!(raw.on, RawOn::Mangled) && !functions.is_empty() {
+    if matches!(raw.on, RawOn::Mangled) && names_function {
         wrong(place, "`function` with `on = \"mangled\"`".into(), "use `regex` for mangled names");
     }
     let literals: Vec<String> = raw.literals.into_iter().map(S::into_text).collect();
@@ -225,6 +226,7 @@ fn build<S: Text>(
     }
     if *origin != Origin::Builtin
         && let Some((regex, at)) = &regex
+        && regex.check().is_ok()
     {
         if literals.is_empty() {
             problems.push(Problem::warning(
