@@ -1,9 +1,10 @@
 //! The builtin rules against their own examples and against labelled names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use nsyscope::kernel::{Category, Classifier, normalise};
+use nsyscope::kernel::{Category, Classifier, Rule, RuleId, normalise};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ fn mismatch(classifier: &Classifier, label: &Value) -> Option<String> {
     let name = text(label, "name").expect("a name");
     let wanted = format!("{}/{}", text(label, "category")?, text(label, "op")?);
     let found = classifier.classify(name, None);
-    let rule = found.rule.as_ref().map(|rule| rule.as_str());
+    let rule = found.rule.as_ref().map(RuleId::as_str);
     let rule_fits = text(label, "rule").is_none_or(|wanted| rule == Some(wanted));
     if found.category == wanted.as_str() && rule_fits {
         return None;
@@ -102,7 +103,7 @@ fn the_index_loses_no_rule() {
 fn order_of_classification_does_not_matter() {
     let forward = Classifier::builtin();
     let backward = Classifier::builtin();
-    let names: Vec<&String> = forward.rules().flat_map(|rule| rule.examples()).collect();
+    let names: Vec<&String> = forward.rules().flat_map(Rule::examples).collect();
     let first: BTreeMap<&String, _> =
         names.iter().map(|name| (*name, forward.classify(name, None))).collect();
     let second: BTreeMap<&String, _> =
@@ -245,7 +246,7 @@ fn documented_families_are_those_of_the_rules() {
     let mut table = String::from("| family | kinds |\n| --- | --- |\n");
     for (family, kinds) in families {
         let kinds: Vec<String> = kinds.into_iter().collect();
-        table += &format!("| `{family}` | {} |\n", kinds.join(", "));
+        writeln!(table, "| `{family}` | {} |", kinds.join(", ")).expect("a string takes all");
     }
     let (_, rest) = text.split_once("<!-- kinds -->\n").expect("the start of the table");
     let (documented, _) = rest.split_once("<!-- /kinds -->").expect("the end of the table");
