@@ -1,9 +1,10 @@
 //! The builtin rules against their own examples and against labelled names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use nsyscope::kernel::{Category, Classifier, normalise};
+use nsyscope::kernel::{Category, Classifier, Rule, RuleId, normalise};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ fn mismatch(classifier: &Classifier, label: &Value) -> Option<String> {
     let name = text(label, "name").expect("a name");
     let wanted = format!("{}/{}", text(label, "category")?, text(label, "op")?);
     let found = classifier.classify(name, None);
-    let rule = found.rule.as_ref().map(|rule| rule.as_str());
+    let rule = found.rule.as_ref().map(RuleId::as_str);
     let rule_fits = text(label, "rule").is_none_or(|wanted| rule == Some(wanted));
     if found.category == wanted.as_str() && rule_fits {
         return None;
@@ -102,7 +103,7 @@ fn the_index_loses_no_rule() {
 fn order_of_classification_does_not_matter() {
     let forward = Classifier::builtin();
     let backward = Classifier::builtin();
-    let names: Vec<&String> = forward.rules().flat_map(|rule| rule.examples()).collect();
+    let names: Vec<&String> = forward.rules().flat_map(Rule::examples).collect();
     let first: BTreeMap<&String, _> =
         names.iter().map(|name| (*name, forward.classify(name, None))).collect();
     let second: BTreeMap<&String, _> =
@@ -229,4 +230,25 @@ proptest! {
             prop_assert_eq!(letters(&normal), letters(&name));
         }
     }
+}
+
+/// The table of families in the docs is that of the rules.
+#[test]
+fn documented_families_are_those_of_the_rules() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kernel-rules.md");
+    let text = std::fs::read_to_string(docs).expect("the docs");
+    let mut families: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for rule in Classifier::builtin().rules() {
+        let category = rule.category();
+        let kinds = families.entry(category.family().to_owned()).or_default();
+        kinds.insert(format!("`{}`", category.kind()));
+    }
+    let mut table = String::from("| family | kinds |\n| --- | --- |\n");
+    for (family, kinds) in families {
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        writeln!(table, "| `{family}` | {} |", kinds.join(", ")).expect("a string takes all");
+    }
+    let (_, rest) = text.split_once("<!-- kinds -->\n").expect("the start of the table");
+    let (documented, _) = rest.split_once("<!-- /kinds -->").expect("the end of the table");
+    assert_eq!(documented, table, "replace the table in {docs} by:\n{table}");
 }

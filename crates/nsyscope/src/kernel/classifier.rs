@@ -94,6 +94,12 @@ impl Classifier {
         Self { user: rules.into_iter().chain(kept).collect(), ready: OnceLock::new() }
     }
 
+    /// Reads and indexes the rules now instead of when the first name comes:
+    /// a few milliseconds that fit beside the reading of a capture.
+    pub fn prepare(&self) {
+        self.ready();
+    }
+
     fn ready(&self) -> &Ready {
         self.ready.get_or_init(|| {
             let replaced: BTreeSet<&str> = self.user.iter().map(|rule| rule.id()).collect();
@@ -117,10 +123,10 @@ impl Classifier {
         index.candidates(&name, &mut candidates);
         candidates
             .iter()
-            .map(|at| &rules[*at as usize])
-            .find(|rule| rule.fit(&name, mangled).is_some())
+            .map(|candidate| (&rules[candidate.rule as usize], candidate.by))
+            .find(|(rule, by)| rule.fits(*by, &name, mangled))
             .map_or(Classification { category: Category::UNCLASSIFIED, rule: None }, |rule| {
-                Classification { category: rule.category.clone(), rule: Some(rule.id.clone()) }
+                Classification { category: rule.0.category.clone(), rule: Some(rule.0.id.clone()) }
             })
     }
 

@@ -6,33 +6,46 @@ use serde::{Serialize, Serializer};
 
 /// A pattern that has to cover a whole function name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Glob(Box<str>);
+pub(super) struct Glob {
+    text: Box<str>,
+    /// Length of the text before the first wildcard.
+    prefix: usize,
+    /// Length of the text after the last wildcard.
+    suffix: usize,
+}
 
 impl Glob {
     /// `None` unless the pattern is one identifier with wildcards in it.
     pub(super) fn new(text: &str) -> Option<Self> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'*' | b'#');
         let named = text.bytes().any(|b| b.is_ascii_alphanumeric() || b == b'_');
-        (named && text.bytes().all(plain)).then(|| Self(text.into()))
+        (named && text.bytes().all(plain)).then(|| Self {
+            text: text.into(),
+            prefix: text.find(['*', '#']).unwrap_or(text.len()),
+            suffix: text.rfind(['*', '#']).map_or(text.len(), |last| text.len() - last - 1),
+        })
     }
 
     pub(super) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The text before the first wildcard.
     pub(super) fn prefix(&self) -> &str {
-        let end = self.0.find(['*', '#']).unwrap_or(self.0.len());
-        &self.0[..end]
+        &self.text[..self.prefix]
     }
 
     pub(super) fn is_exact(&self) -> bool {
-        self.prefix().len() == self.0.len()
+        self.prefix == self.text.len()
     }
 
     /// Whether the pattern covers all of `name`.
     pub(super) fn matches(&self, name: &str) -> bool {
-        covers(self.0.as_bytes(), name.as_bytes())
+        // Both ends are compared first: most patterns fail there, and cheaply.
+        let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
+        name.starts_with(&pattern[..self.prefix])
+            && name.ends_with(&pattern[pattern.len() - self.suffix..])
+            && covers(&pattern[self.prefix..], &name[self.prefix..])
     }
 }
 
@@ -80,13 +93,13 @@ fn covers(pattern: &[u8], name: &[u8]) -> bool {
 
 impl fmt::Display for Glob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl Serialize for Glob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(&self.text)
     }
 }
 

@@ -59,6 +59,10 @@ fn function(text: &str) -> Range<usize> {
     let mut i = 0;
     while i < bytes.len() {
         let byte = bytes[i];
+        if is_word(byte) {
+            i += 1;
+            continue;
+        }
         let outside = open.is_empty();
         match byte {
             b'<' if text[..i].ends_with("operator") || text[..i].ends_with("operator<") => {}
@@ -108,9 +112,12 @@ fn function(text: &str) -> Range<usize> {
 }
 
 fn identifier(text: &str, start: usize, end: usize) -> Range<usize> {
-    let word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$');
-    let length = text.as_bytes()[start..end.max(start)].iter().take_while(|b| word(b)).count();
+    let length = text.as_bytes()[start..end.max(start)].iter().take_while(|b| is_word(**b)).count();
     start..start + length
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$')
 }
 
 #[cfg(test)]

@@ -19,7 +19,19 @@ const CASTS: [&str; 12] = [
     "(bool)",
 ];
 
-/// Rewrites what nsys and c++filt (and so PyTorch's profiler) spell differently
+/// Bytes that no change begins with.
+static STAYS: [bool; 256] = {
+    let mut stays = [true; 256];
+    let starts = b"<{[( 0123456789";
+    let mut i = 0;
+    while i < starts.len() {
+        stays[starts[i] as usize] = false;
+        i += 1;
+    }
+    stays
+};
+
+/// Rewrites what nsys and c++filt (and so other profilers) spell differently
 /// to one form, in a single pass:
 ///
 /// | nsys | elsewhere | here |
@@ -41,6 +53,11 @@ pub fn normalise(name: &str) -> Cow<'_, str> {
     let mut copied = 0;
     let mut i = 0;
     while i < name.len() {
+        // Most bytes are letters; those never begin a change.
+        if STAYS[name.as_bytes()[i] as usize] {
+            i += 1;
+            continue;
+        }
         match step(name, i) {
             Step::Keep(count) => i += count,
             Step::Replace(count, parts) => {

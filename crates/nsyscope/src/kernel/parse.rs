@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use super::category::Category;
@@ -14,38 +15,75 @@ use super::literals;
 use super::rule::{MatchOn, Origin, Pattern, Rule, RuleId};
 use crate::{Error, ErrorKind, Result};
 
+/// A rule file as it stands. `S` is a text with its place for users' files and
+/// without for the builtin ones, which are read at every start.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFile {
-    #[serde(default)]
-    rule: Vec<Spanned<RawRule>>,
+#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+struct RawFile<S> {
+    #[serde(default = "Vec::new")]
+    rule: Vec<RawRule<S>>,
+}
+
+/// A text of a rule file.
+trait Text {
+    fn text(&self) -> &str;
+    fn into_text(self) -> String;
+    fn span(&self) -> Range<usize>;
+}
+
+impl Text for Spanned<String> {
+    fn text(&self) -> &str {
+        self.get_ref()
+    }
+
+    fn into_text(self) -> String {
+        self.into_inner()
+    }
+
+    fn span(&self) -> Range<usize> {
+        Self::span(self)
+    }
+}
+
+impl Text for String {
+    fn text(&self) -> &str {
+        self
+    }
+
+    fn into_text(self) -> String {
+        self
+    }
+
+    fn span(&self) -> Range<usize> {
+        0..0
+    }
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRule {
-    id: Spanned<String>,
+#[serde(deny_unknown_fields, bound = "S: Deserialize<'de>")]
+struct RawRule<S> {
+    id: S,
     order: Option<i64>,
-    category: Spanned<String>,
+    category: S,
     #[serde(default)]
     on: RawOn,
-    #[serde(default)]
-    function: Vec<Spanned<String>>,
+    #[serde(default = "Vec::new")]
+    function: Vec<S>,
     #[serde(rename = "where")]
-    condition: Option<Spanned<String>>,
-    #[serde(default)]
-    literals: Vec<Spanned<String>>,
-    regex: Option<Spanned<String>>,
+    condition: Option<S>,
+    #[serde(default = "Vec::new")]
+    literals: Vec<S>,
+    regex: Option<S>,
     library: Option<String>,
     source: Option<String>,
     dims: Option<String>,
     note: Option<String>,
     #[serde(default)]
     needs_context: bool,
-    #[serde(default)]
-    examples: Vec<Spanned<String>>,
-    #[serde(default)]
-    counterexamples: Vec<Spanned<String>>,
+    #[serde(default = "Vec::new")]
+    examples: Vec<S>,
+    #[serde(default = "Vec::new")]
+    counterexamples: Vec<S>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -84,14 +122,20 @@ pub(super) struct RuleFile {
 /// [`ErrorKind::Rules`] when the text is not TOML of the right shape; what is
 /// wrong with a single rule is a problem in the result instead.
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<RuleFile> {
-    let raw: RawFile = toml::from_str(text).map_err(|e| syntax_error(&e, text, origin))?;
+    match origin {
+        Origin::Builtin => parse_as::<String>(text, origin),
+        Origin::File(_) => parse_as::<Spanned<String>>(text, origin),
+    }
+}
+
+fn parse_as<S: Text + DeserializeOwned>(text: &str, origin: &Origin) -> Result<RuleFile> {
+    let raw: RawFile<S> = toml::from_str(text).map_err(|e| syntax_error(&e, text, origin))?;
     let lines = Lines::new(text);
     let mut file = RuleFile { rules: Vec::with_capacity(raw.rule.len()), problems: Vec::new() };
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for raw in raw.rule {
         let before = file.problems.len();
-        let raw = raw.into_inner();
-        let id = raw.id.get_ref().clone();
+        let id = raw.id.text().to_owned();
         let place = lines.place(&raw.id.span());
         if let Some(first) = seen.insert(id.clone(), place.line) {
             file.problems.push(Problem::error(
@@ -111,14 +155,14 @@ pub(super) fn parse(text: &str, origin: &Origin) -> Result<RuleFile> {
     Ok(file)
 }
 
-fn build(
-    raw: RawRule,
+fn build<S: Text>(
+    raw: RawRule<S>,
     place: Place,
     lines: &Lines<'_>,
     origin: &Origin,
     problems: &mut Vec<Problem>,
 ) -> Option<Parsed> {
-    let id = raw.id.into_inner();
+    let id = raw.id.into_text();
     let mut wrong = |at: Place, message: String, hint: &str| {
         problems.push(Problem::error(&id, at, message, hint));
     };
@@ -129,29 +173,30 @@ fn build(
             "write it like `nccl.all_reduce`",
         );
     }
-    let category = Category::new(raw.category.get_ref()).filter(|c| !c.is_unclassified());
+    let category = Category::new(raw.category.text()).filter(|c| !c.is_unclassified());
     if category.is_none() {
         wrong(
             lines.place(&raw.category.span()),
-            format!("`{}` is no category", raw.category.get_ref()),
+            format!("`{}` is no category", raw.category.text()),
             "write it as `family/kind` in lower case letters, digits and underscores, like `gemm/dense_gemm`",
         );
     }
+    let names_function = !raw.function.is_empty();
     let mut functions = Vec::with_capacity(raw.function.len());
     for text in raw.function {
-        match Glob::new(text.get_ref()) {
+        match Glob::new(text.text()) {
             Some(glob) => functions.push(glob),
             None => wrong(
                 lines.place(&text.span()),
-                format!("`{}` is no function name", text.get_ref()),
+                format!("`{}` is no function name", text.text()),
                 "name the kernel function alone, without namespace, template arguments or parameters; \
                  `*` stands for any text, `#` for a number",
             ),
         }
     }
-    let mut pattern = |text: Option<Spanned<String>>, key: &str| {
+    let mut pattern = |text: Option<S>, key: &str| {
         let text = text?;
-        let pattern = Pattern::new(text.get_ref());
+        let pattern = Pattern::new(text.text());
         if *origin != Origin::Builtin
             && let Err(e) = pattern.check()
         {
@@ -166,21 +211,22 @@ fn build(
     };
     let condition = pattern(raw.condition, "where");
     let regex = pattern(raw.regex, "regex");
-    if functions.is_empty() && regex.is_none() {
+    if !names_function && regex.is_none() {
         wrong(place, "the rule can match nothing".into(), "give it `function` or `regex`");
     }
-    if let (Some((_, at)), true) = (&condition, functions.is_empty()) {
+    if let (Some((_, at)), true) = (&condition, !names_function) {
         wrong(*at, "`where` without `function`".into(), "use `regex`, or name the function");
     }
-    if matches!(raw.on, RawOn::Mangled) && !functions.is_empty() {
+    if matches!(raw.on, RawOn::Mangled) && names_function {
         wrong(place, "`function` with `on = \"mangled\"`".into(), "use `regex` for mangled names");
     }
-    let literals: Vec<String> = raw.literals.into_iter().map(Spanned::into_inner).collect();
+    let literals: Vec<String> = raw.literals.into_iter().map(S::into_text).collect();
     if literals.iter().any(String::is_empty) {
         wrong(place, "a literal is empty".into(), "remove it");
     }
     if *origin != Origin::Builtin
         && let Some((regex, at)) = &regex
+        && regex.check().is_ok()
     {
         if literals.is_empty() {
             problems.push(Problem::warning(
@@ -228,11 +274,11 @@ fn build(
     })
 }
 
-fn names(raw: Vec<Spanned<String>>, lines: &Lines<'_>) -> (Vec<String>, Vec<Place>) {
+fn names<S: Text>(raw: Vec<S>, lines: &Lines<'_>) -> (Vec<String>, Vec<Place>) {
     raw.into_iter()
         .map(|name| {
             let place = lines.place(&name.span());
-            (name.into_inner(), place)
+            (name.into_text(), place)
         })
         .unzip()
 }

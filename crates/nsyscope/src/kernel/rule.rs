@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::category::Category;
 use super::glob::Glob;
+use super::index::By;
 use super::name::KernelName;
 
 /// Which spelling of a kernel's name a rule looks at.
@@ -206,6 +207,17 @@ impl Rule {
         Some(Fit::Regex(found))
     }
 
+    /// Whether the rule fits a name for which the index offers it.
+    pub(super) fn fits(&self, by: By, name: &KernelName<'_>, mangled: Option<&str>) -> bool {
+        match by {
+            By::Function => self.condition.as_ref().is_none_or(|regex| regex.is_in(name.text())),
+            By::Regex => {
+                let text = self.subject(name, mangled);
+                self.regex.as_ref().zip(text).is_some_and(|(regex, text)| regex.is_in(text))
+            }
+        }
+    }
+
     /// The text that the rule's regex is for.
     pub(super) fn subject<'n>(
         &self,
@@ -264,11 +276,20 @@ impl Pattern {
         Ok(())
     }
 
-    /// The first match in a text. A pattern that does not compile has none:
-    /// user files with such a pattern are refused, the builtin ones are tested.
+    /// The first match in a text.
     pub(super) fn find<'t>(&self, text: &'t str) -> Option<&'t [u8]> {
-        let regex = self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref()?;
-        regex.find(text.as_bytes()).map(|found| found.as_bytes())
+        self.compiled()?.find(text.as_bytes()).map(|found| found.as_bytes())
+    }
+
+    /// Whether there is a match in a text.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.compiled().is_some_and(|regex| regex.is_match(text.as_bytes()))
+    }
+
+    /// A pattern that does not compile has no match: user files with such a
+    /// pattern are refused, the builtin ones are tested.
+    fn compiled(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref()
     }
 }
 
