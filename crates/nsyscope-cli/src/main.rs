@@ -1,2 +1,44 @@
 //! The `nsyscope` binary: parses arguments, calls the library and prints.
-fn main() {}
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match commands::run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough (`| head`).
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With stderr closed there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "{}", message(&error));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The error, its cause and the way out, one line each.
+fn message(error: &anyhow::Error) -> String {
+    use nsyscope::text::printable;
+    let mut text = format!("error: {}", printable(&error.to_string()));
+    let hint = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<nsyscope::Error>().and_then(nsyscope::Error::hint));
+    // The library's message holds its cause; others are told with theirs.
+    if error.downcast_ref::<nsyscope::Error>().is_none() {
+        for cause in error.chain().skip(1) {
+            text.push_str(&format!(": {}", printable(&cause.to_string())));
+        }
+    }
+    if let Some(hint) = hint {
+        text.push_str(&format!("\nhint: {}", printable(hint)));
+    }
+    text
+}

@@ -7,6 +7,7 @@ mod error;
 pub mod health;
 pub mod interval;
 pub mod kernel;
+pub mod report;
 mod run;
 pub mod text;
 

@@ -39,9 +39,8 @@ impl Classes {
             .collect();
         categories.sort_unstable();
         categories.dedup();
-        let index = |category: &Category| {
-            categories.binary_search(category).unwrap_or_default() as u32
-        };
+        let index =
+            |category: &Category| categories.binary_search(category).unwrap_or_default() as u32;
         let kernels = found
             .into_iter()
             .map(|classes| {

@@ -132,8 +132,6 @@ pub fn copy_rows(run: &Run) -> Vec<CopyRow> {
         })
         .chain(fills.row("[CUDA memset]".to_owned(), &Category::MEMSET))
         .collect();
-    rows.sort_by(|a, b| {
-        (b.time.total_ns, &a.operation).cmp(&(a.time.total_ns, &b.operation))
-    });
+    rows.sort_by(|a, b| (b.time.total_ns, &a.operation).cmp(&(a.time.total_ns, &b.operation)));
     rows
 }

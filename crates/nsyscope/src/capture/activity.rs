@@ -220,7 +220,9 @@ pub(crate) fn correlation(value: Option<i64>) -> u32 {
 }
 
 /// The columns of a table beyond the common ones.
-pub(crate) trait Extra: Default + Send + std::panic::UnwindSafe + std::panic::RefUnwindSafe + 'static {
+pub(crate) trait Extra:
+    Default + Send + std::panic::UnwindSafe + std::panic::RefUnwindSafe + 'static
+{
     /// Their names in the export, in the order in which `push` finds them from index [`FIRST_EXTRA`].
     const COLUMNS: &'static [&'static str];
     /// Takes a row; `false` where a needed value is unreadable.

@@ -83,9 +83,7 @@ impl ApiTable {
                 first = row;
                 continue;
             }
-            let key = |i: usize| {
-                (self.end[i], self.thread[i], self.correlation[i], self.name[i])
-            };
+            let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
             if self.correlation[row] != NONE && (first..row).any(|other| key(other) == key(row)) {
                 doubled.push(row as u32);
             }
@@ -152,9 +150,9 @@ fn base(name: &str) -> &str {
     let mut name = name;
     loop {
         let Some((head, tail)) = name.rsplit_once('_') else { return name };
-        let version = tail.strip_prefix('v').is_some_and(|digits| {
-            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-        });
+        let version = tail
+            .strip_prefix('v')
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
         if version || matches!(tail, "ptsz" | "ptds") {
             name = head;
         } else {

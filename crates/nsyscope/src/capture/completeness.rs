@@ -99,8 +99,13 @@ fn launches(trace: &Trace, health: &mut Health) {
 fn launches_without_kernel(trace: &Trace, health: &mut Health) {
     let api = trace.api();
     let names = trace.api_names();
-    let begins: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamBeginCapture")
-        || n.base().ends_with("StreamBeginCaptureToGraph")).collect();
+    let begins: Vec<bool> = names
+        .iter()
+        .map(|n| {
+            n.base().ends_with("StreamBeginCapture")
+                || n.base().ends_with("StreamBeginCaptureToGraph")
+        })
+        .collect();
     let ends: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamEndCapture")).collect();
     let joined: FxHashSet<u32> = [
         trace.kernels().launch(),

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::open::Capture;
-use super::schema::quote;
-use super::target::{Gpu, read_gpus};
-use super::trace::{DRIVER, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, SYNC};
 use super::metadata::{self, Metadata};
+use super::open::Capture;
+use super::schema::{Table, quote};
+use super::target::{Gpu, Gpus, pid_of, read_gpus, read_process_names};
+use super::trace::{DRIVER, GRAPH, KERNEL, MEMCPY, MEMSET, NVTX, RUNTIME, SYNC};
 use crate::Result;
 use crate::health::{Code, Entry, Health};
 
@@ -24,6 +24,9 @@ pub struct CaptureInfo {
     pub metadata: Metadata,
     /// The GPUs of the machine.
     pub gpus: Vec<Gpu>,
+    /// The ranks: processes and devices that ran kernels or whole graphs. In a kernel table of
+    /// more than 400,000 rows those at its two ends are looked at.
+    pub ranks: Vec<RankInfo>,
     /// The tables that an analysis uses, in a fixed order; `rows` is null where the table is absent.
     pub tables: Vec<TableInfo>,
     /// What is wrong or missing, and what that costs.
@@ -40,6 +43,8 @@ pub struct TableInfo {
     pub holds: &'static str,
     /// Its rows; null where the export has no such table, which is not the same as none.
     pub rows: Option<u64>,
+    /// Whether `rows` is taken from the range of row ids, which a large table is not counted for.
+    pub rows_estimated: bool,
     /// The first start in ns, where the table has one.
     pub first_ns: Option<i64>,
     /// The last start in ns.
@@ -48,13 +53,37 @@ pub struct TableInfo {
     pub without: &'static str,
 }
 
+/// Tables with more row ids than this are not counted: `info` answers at once, however large the file.
+const COUNT_UP_TO: u64 = 2_000_000;
+
+/// Ranks are looked for among this many rows at either end of the kernel table.
+const RANK_SAMPLE: i64 = 200_000;
+
+/// A process and device that ran kernels or whole graphs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct RankInfo {
+    /// The device ordinal as the process numbers its devices; null where not exported.
+    pub device: Option<i64>,
+    /// The process id; null where not exported.
+    pub pid: Option<u32>,
+    /// The process's name; null where not exported.
+    pub process: Option<String>,
+    /// nsys' number of the physical GPU; null where unknown.
+    pub gpu: Option<i64>,
+}
+
 const USED: [(&str, &str, &str); 8] = [
     (KERNEL, "kernels", "nothing can be said about kernels"),
     (GRAPH, "CUDA graphs traced as a whole", "none were traced as a whole"),
     (MEMCPY, "memory copies", "copies are unknown"),
     (MEMSET, "memory fills", "fills are unknown"),
     (RUNTIME, "CUDA API calls", "launches and their delays are unknown"),
-    (DRIVER, "CUDA driver calls in a table of their own", "driver calls are in the table above, or unknown"),
+    (
+        DRIVER,
+        "CUDA driver calls in a table of their own",
+        "driver calls are in the table above, or unknown",
+    ),
     (SYNC, "synchronisations", "waits of the host are known from API calls only"),
     ("NVTX_EVENTS", "NVTX ranges", "steps are found from graphs or repetition, not from ranges"),
 ];
@@ -75,14 +104,23 @@ impl Capture {
         let gpus = read_gpus(self)?;
         let mut tables = Vec::new();
         for (name, holds, without) in USED {
-            let spelled = if name == NVTX[0] { self.schema().first(&NVTX) } else { self.schema().table(name) };
+            let spelled = if name == NVTX[0] {
+                self.schema().first(&NVTX)
+            } else {
+                self.schema().table(name)
+            };
             let (mut rows, mut first_ns, mut last_ns) = (None, None, None);
+            let mut rows_estimated = false;
             if let Some(table) = spelled {
                 let quoted = quote(&table.name);
-                self.each_row(&table.name, &format!("SELECT count(*) FROM {quoted}"), |row| {
-                    rows = Some(row.get::<_, i64>(0)? as u64);
-                    Ok(())
-                })?;
+                rows = self.row_id_span(table)?.filter(|&span| span > COUNT_UP_TO);
+                rows_estimated = rows.is_some();
+                if !rows_estimated {
+                    self.each_row(&table.name, &format!("SELECT count(*) FROM {quoted}"), |row| {
+                        rows = Some(row.get::<_, i64>(0)? as u64);
+                        Ok(())
+                    })?;
+                }
                 if table.has("start") {
                     // The ends of the table stand for the whole: nsys writes rows in order of start.
                     let order = if table.has_rowid { "_rowid_" } else { "1" };
@@ -101,6 +139,7 @@ impl Capture {
                 name: spelled.map_or_else(|| name.to_owned(), |t| t.name.clone()),
                 holds,
                 rows,
+                rows_estimated,
                 first_ns,
                 last_ns,
                 without,
@@ -123,15 +162,84 @@ impl Capture {
             );
         }
         if gpus.gpus.is_empty() {
-            health.note(Code::NoGpuInfo, "TARGET_INFO_GPU", 1, "the export does not describe the GPU");
+            health.note(
+                Code::NoGpuInfo,
+                "TARGET_INFO_GPU",
+                1,
+                "the export does not describe the GPU",
+            );
         }
         Ok(CaptureInfo {
             path: self.path().to_owned(),
             size_bytes: self.size_bytes(),
             metadata,
+            ranks: self.rank_infos(&gpus)?,
             gpus: gpus.gpus,
             tables,
             health: health.entries().cloned().collect(),
         })
+    }
+
+    /// The number of row ids between the first and the last; `None` for an empty table or a view.
+    fn row_id_span(&self, table: &Table) -> Result<Option<u64>> {
+        let mut span = None;
+        if table.has_rowid {
+            let quoted = quote(&table.name);
+            // Two queries: SQLite answers each from one end of the tree.
+            let sql = format!(
+                "SELECT (SELECT max(_rowid_) FROM {quoted}), (SELECT min(_rowid_) FROM {quoted})"
+            );
+            self.each_row(&table.name, &sql, |row| {
+                if let (Some(high), Some(low)) =
+                    (row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?)
+                {
+                    span = Some(high.abs_diff(low).saturating_add(1));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(span)
+    }
+
+    fn rank_infos(&self, gpus: &Gpus) -> Result<Vec<RankInfo>> {
+        let mut places: Vec<(Option<i64>, Option<i64>)> = Vec::new();
+        for name in [KERNEL, GRAPH] {
+            let Some(table) = self.schema().table(name) else { continue };
+            let (device, process) =
+                (table.column_or_null("deviceId"), table.column_or_null("globalPid"));
+            let quoted = quote(name);
+            let sql = if table.has_rowid {
+                format!(
+                    "SELECT DISTINCT {device}, {process} FROM {quoted} WHERE _rowid_ \
+                     <= (SELECT min(_rowid_) + {RANK_SAMPLE} FROM {quoted}) OR _rowid_ \
+                     >= (SELECT max(_rowid_) - {RANK_SAMPLE} FROM {quoted})"
+                )
+            } else {
+                format!("SELECT DISTINCT {device}, {process} FROM {quoted}")
+            };
+            self.each_row(name, &sql, |row| {
+                let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
+                places.push((int(0), int(1)));
+                Ok(())
+            })?;
+        }
+        places.sort_unstable();
+        places.dedup();
+        let globals: Vec<i64> = places.iter().filter_map(|place| place.1).collect();
+        let names = read_process_names(self, &globals)?;
+        Ok(places
+            .into_iter()
+            .map(|(device, global)| RankInfo {
+                device,
+                pid: global.map(pid_of),
+                process: names
+                    .iter()
+                    .find(|(known, _)| Some(*known) == global)
+                    .map(|(_, name)| name.clone()),
+                gpu: device
+                    .and_then(|device| gpus.find(global.map_or(0, pid_of), device))
+                    .map(|(index, _)| gpus.gpus[index].id),
+            })
+            .collect())
     }
 }

@@ -1,7 +1,9 @@
 //! The kernel table: by far the largest of a capture.
 
 use super::NONE;
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather, translate};
+use super::activity::{
+    ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather, translate,
+};
 use super::intern::Interner;
 use super::sink::Row;
 

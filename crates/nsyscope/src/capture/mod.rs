@@ -26,7 +26,7 @@ mod trust;
 pub use activity::ActivityColumns;
 pub use api::{ApiKind, ApiName, ApiTable};
 pub use graphs::GraphTable;
-pub use info::{CaptureInfo, TableInfo};
+pub use info::{CaptureInfo, RankInfo, TableInfo};
 pub use kernels::{Geometry, KernelName, KernelTable};
 pub use memory::{CopyDirection, MemcpyTable, MemoryKind, MemsetTable};
 pub use metadata::Metadata;

@@ -209,9 +209,11 @@ pub(crate) fn read(
             .collect();
         translate(&mut chunk.table.text, &map);
         translate(&mut chunk.table.thread, &threads.absorb(&chunk.threads));
-        domains.extend(chunk.domains.into_iter().map(|(domain, text)| {
-            (domain, if text == NONE { NONE } else { map[text as usize] })
-        }));
+        domains.extend(
+            chunk.domains.into_iter().map(|(domain, text)| {
+                (domain, if text == NONE { NONE } else { map[text as usize] })
+            }),
+        );
         chunk.faults.note(&table.name, health);
         out.start.append(&mut chunk.table.start);
         out.end.append(&mut chunk.table.end);

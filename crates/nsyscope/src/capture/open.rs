@@ -301,7 +301,9 @@ fn identify(path: &Path) -> Result<Content> {
         });
         return Err(if parquet {
             Error::new(ErrorKind::NotACapture, "this is a Parquet export, which is not supported")
-                .with_hint("export to SQLite: `nsys export --type sqlite -o OUT.sqlite REPORT.nsys-rep`")
+                .with_hint(
+                    "export to SQLite: `nsys export --type sqlite -o OUT.sqlite REPORT.nsys-rep`",
+                )
         } else {
             Error::new(ErrorKind::NotACapture, "this is a directory, not a capture")
                 .with_hint("name the files in it: `nsyscope report DIR/*.sqlite`")
@@ -347,7 +349,10 @@ fn identify(path: &Path) -> Result<Content> {
     {
         ("a text file", "give the SQLite export: `nsys export --type sqlite REPORT.nsys-rep`")
     } else {
-        ("no format that is known here", "give the SQLite export: `nsys export --type sqlite REPORT.nsys-rep`")
+        (
+            "no format that is known here",
+            "give the SQLite export: `nsys export --type sqlite REPORT.nsys-rep`",
+        )
     };
     Err(Error::new(ErrorKind::NotACapture, format!("this is {what}, not an nsys export"))
         .with_hint(hint))
@@ -366,8 +371,9 @@ fn decompress(path: &Path) -> Result<TempPath> {
             .with_source(error)
     })?;
     let mut head = [0; 16];
-    let is_sqlite =
-        File::open(&target).and_then(|mut f| f.read_exact(&mut head)).is_ok_and(|()| &head == SQLITE_MAGIC);
+    let is_sqlite = File::open(&target)
+        .and_then(|mut f| f.read_exact(&mut head))
+        .is_ok_and(|()| &head == SQLITE_MAGIC);
     if is_sqlite {
         Ok(target)
     } else {
@@ -422,9 +428,8 @@ fn export(path: &Path) -> Result<TempPath> {
 
 /// Refuses a database that is still being written or was cut short; returns its size in bytes.
 fn check_whole(database: &Path) -> Result<u64> {
-    let size = std::fs::metadata(database)
-        .map_err(|error| io_error(error, "cannot be opened"))?
-        .len();
+    let size =
+        std::fs::metadata(database).map_err(|error| io_error(error, "cannot be opened"))?.len();
     for suffix in ["-wal", "-journal"] {
         let mut name = database.as_os_str().to_owned();
         name.push(suffix);
@@ -437,13 +442,11 @@ fn check_whole(database: &Path) -> Result<u64> {
         }
     }
     let mut header = [0; 100];
-    File::open(database)
-        .and_then(|mut file| file.read_exact(&mut header))
-        .map_err(|error| {
-            Error::new(ErrorKind::NotACapture, "this SQLite file is cut short inside its header")
-                .with_hint("copy or export it again")
-                .with_source(error)
-        })?;
+    File::open(database).and_then(|mut file| file.read_exact(&mut header)).map_err(|error| {
+        Error::new(ErrorKind::NotACapture, "this SQLite file is cut short inside its header")
+            .with_hint("copy or export it again")
+            .with_source(error)
+    })?;
     let word = |at: usize| {
         u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };

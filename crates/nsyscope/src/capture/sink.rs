@@ -58,9 +58,7 @@ impl Row<'_, '_> {
 #[cold]
 fn convert(value: ValueRef<'_>) -> Cell {
     match value {
-        ValueRef::Real(real)
-            if real.fract() == 0.0 && (-9.2e18..9.2e18).contains(&real) =>
-        {
+        ValueRef::Real(real) if real.fract() == 0.0 && (-9.2e18..9.2e18).contains(&real) => {
             Cell::Converted(real as i64)
         }
         ValueRef::Text(text) => std::str::from_utf8(text)
@@ -134,9 +132,8 @@ where
     let (Some(low), Some(high)) = (low, high) else {
         return Ok(Vec::new());
     };
-    let sql = format!(
-        "SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2"
-    );
+    let sql =
+        format!("SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2");
     let chunks = chunks(low, high, source.size_bytes());
     let threads = source.threads().min(chunks.len());
     if threads <= 1 {

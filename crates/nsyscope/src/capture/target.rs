@@ -83,9 +83,7 @@ impl Gpus {
     /// The GPU behind a process's ordinal; the flag says whether that is known or assumed.
     pub(crate) fn find(&self, pid: u32, ordinal: i64) -> Option<(usize, bool)> {
         let index = |id: i64| self.gpus.iter().position(|gpu| gpu.id == id);
-        if let Some(mapping) =
-            self.mappings.iter().find(|m| m.pid == pid && m.ordinal == ordinal)
-        {
+        if let Some(mapping) = self.mappings.iter().find(|m| m.pid == pid && m.ordinal == ordinal) {
             return index(mapping.gpu_id).map(|gpu| (gpu, true));
         }
         // Without a table of devices nsys' number and CUDA's ordinal usually agree, and
@@ -147,11 +145,7 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
             // This table's bandwidth is in kB/s, as CUPTI's device record has it.
             gpu.memory_bandwidth_bytes_per_s = gpu.memory_bandwidth_bytes_per_s.map(|v| v * 1000);
             let pid = row.get::<_, Option<i64>>(8).ok().flatten().unwrap_or(0);
-            out.mappings.push(DeviceMapping {
-                pid: pid as u32,
-                ordinal: gpu.id,
-                gpu_id: gpu.id,
-            });
+            out.mappings.push(DeviceMapping { pid: pid as u32, ordinal: gpu.id, gpu_id: gpu.id });
             if had {
                 // The other table of the same export has the names only.
                 if let Some(known) = out.gpus.iter_mut().find(|g| g.id == gpu.id) {
@@ -217,10 +211,7 @@ pub(crate) fn process_of(global_tid: i64) -> i64 {
 }
 
 /// The names of processes, by global id.
-pub(crate) fn read_process_names(
-    capture: &Capture,
-    wanted: &[i64],
-) -> Result<Vec<(i64, String)>> {
+pub(crate) fn read_process_names(capture: &Capture, wanted: &[i64]) -> Result<Vec<(i64, String)>> {
     let mut out = Vec::new();
     let Some(table) = capture.schema().table("PROCESSES") else { return Ok(out) };
     let sql = format!(

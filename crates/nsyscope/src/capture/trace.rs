@@ -216,7 +216,10 @@ impl<'c> Reader<'c> {
         // What an absent column costs is said once, for the table that matters most.
         if name == KERNEL {
             for (column, cost) in [
-                ("globalPid", "processes cannot be told apart, and kernels not joined to their launches"),
+                (
+                    "globalPid",
+                    "processes cannot be told apart, and kernels not joined to their launches",
+                ),
                 ("deviceId", "GPUs cannot be told apart"),
                 ("contextId", "contexts cannot be told apart"),
                 ("streamId", "streams cannot be told apart"),
@@ -423,10 +426,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-fn kernel_names(
-    keys: &[NameKey],
-    strings: &super::activity::IdMap<Box<str>>,
-) -> Vec<KernelName> {
+fn kernel_names(keys: &[NameKey], strings: &super::activity::IdMap<Box<str>>) -> Vec<KernelName> {
     keys.iter()
         .map(|&[demangled, short, mangled]| {
             let get = |id: i64| strings.get(&id).filter(|name| !name.is_empty()).cloned();

@@ -66,13 +66,11 @@ pub(crate) fn set_apart<T: ActivityTable>(
         ),
     ] {
         let rows = || verdict.iter().enumerate().filter(|(_, v)| **v == Some(code)).map(|(i, _)| i);
-        let time = rows()
-            .map(|row| columns.end[row] - columns.start[row])
-            .fold(0i64, i64::saturating_add);
+        let time =
+            rows().map(|row| columns.end[row] - columns.start[row]).fold(0i64, i64::saturating_add);
         health.note_time(code, name, rows().count() as u64, Some(time), message);
     }
-    let keep: Vec<u32> =
-        (0..count as u32).filter(|&row| verdict[row as usize].is_none()).collect();
+    let keep: Vec<u32> = (0..count as u32).filter(|&row| verdict[row as usize].is_none()).collect();
     table.keep(&keep);
 }
 

@@ -1,0 +1,75 @@
+//! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
+
+mod info;
+mod kernels;
+mod record;
+mod report;
+mod rules;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::CommandFactory as _;
+use nsyscope::Run;
+use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
+use nsyscope::kernel::Classifier;
+
+use crate::args::{Args, Command, Global};
+use crate::output;
+use crate::progress::Bar;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let global = &args.global;
+    match &args.command {
+        Command::Report(command) => report::run(global, command),
+        Command::Info(command) => info::run(global, command),
+        Command::Kernels(command) => kernels::run(global, command),
+        Command::Rules { command } => rules::run(global, command),
+        Command::Record(command) => record::run(global, command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "nsyscope", &mut script);
+            output::write(global, &String::from_utf8_lossy(&script))?;
+            Ok(())
+        }
+    }
+}
+
+/// Opens captures, with progress where it is wanted.
+fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
+    let bar = Bar::new(global);
+    let mut options = OpenOptions::new();
+    if let Some(threads) = global.threads {
+        options = options.threads(usize::from(threads));
+    }
+    if let Some(bar) = &bar {
+        options = options.progress(bar.clone());
+    }
+    paths
+        .iter()
+        .map(|path| {
+            if let Some(bar) = &bar {
+                bar.file(path);
+            }
+            Ok(Capture::open_with(path, &options)?)
+        })
+        .collect()
+}
+
+/// Opens and reads captures of one run.
+fn read(global: &Global, paths: &[PathBuf], options: &ReadOptions) -> Result<Run> {
+    let traces = open(global, paths)?
+        .iter()
+        .map(|capture| capture.read_with(options))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Run::new(traces))
+}
+
+/// The built-in rules, with the user's before them.
+fn classifier(global: &Global) -> Result<Classifier> {
+    let mut classifier = Classifier::builtin();
+    for path in &global.rules {
+        classifier = classifier.with_rules_file(path)?;
+    }
+    Ok(classifier)
+}

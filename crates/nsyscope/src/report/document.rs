@@ -1,0 +1,360 @@
+//! A report's view as a sequence of blocks, rendered as text or Markdown from the same values.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use crate::text;
+
+/// How a view is rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ViewOptions {
+    /// Columns of the terminal or page.
+    pub width: usize,
+    /// Whether headings and warnings carry ANSI colours.
+    pub color: bool,
+}
+
+impl Default for ViewOptions {
+    fn default() -> Self {
+        Self { width: 100, color: false }
+    }
+}
+
+impl ViewOptions {
+    /// 100 columns without colour.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the width in columns; at least 40 are used.
+    #[must_use]
+    pub fn width(mut self, width: usize) -> Self {
+        self.width = width.max(40);
+        self
+    }
+
+    /// Sets whether ANSI colours are used.
+    #[must_use]
+    pub fn color(mut self, color: bool) -> Self {
+        self.color = color;
+        self
+    }
+}
+
+/// One block of a view.
+pub(crate) enum Block {
+    /// The title of the whole.
+    Title(String),
+    /// The heading of a section.
+    Heading(String),
+    /// Running text.
+    Paragraph(String),
+    /// What the reader must know first.
+    Warning(String),
+    /// A list of sentences.
+    Bullets(Vec<String>),
+    /// A table.
+    Grid(Grid),
+}
+
+/// A table: columns and rows of text that is already formatted.
+pub(crate) struct Grid {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+    /// Rows that sum up or set apart, by index: shown in bold.
+    strong: Vec<usize>,
+}
+
+struct Column {
+    title: String,
+    kind: Kind,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Words, to the left.
+    Words,
+    /// Numbers, to the right.
+    Number,
+    /// A kernel's name: to the left, cut to the width that is left, verbatim in Markdown.
+    Name,
+}
+
+impl Grid {
+    pub(crate) fn new(columns: &[(&str, Kind)]) -> Self {
+        Self {
+            columns: columns
+                .iter()
+                .map(|(title, kind)| Column { title: (*title).to_owned(), kind: *kind })
+                .collect(),
+            rows: Vec::new(),
+            strong: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn strong_row(&mut self, cells: Vec<String>) {
+        self.strong.push(self.rows.len());
+        self.row(cells);
+    }
+
+    /// The width that is left for names beside the other columns.
+    fn name_width(&self, width: usize) -> usize {
+        let others: usize = self
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.kind != Kind::Name)
+            .map(|(i, column)| {
+                self.rows
+                    .iter()
+                    .map(|row| row[i].chars().count())
+                    .chain([column.title.chars().count()])
+                    .max()
+                    .unwrap_or(0)
+            })
+            .sum();
+        let names = self.columns.iter().filter(|c| c.kind == Kind::Name).count().max(1);
+        let padding = 2 * self.columns.len();
+        (width.saturating_sub(others + padding) / names).max(20)
+    }
+
+    fn text(&self, out: &mut String, options: &ViewOptions) {
+        let strong = options.color.then(|| Style::new().bold());
+        let name_width = self.name_width(options.width.saturating_sub(2));
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|c| c.title.as_str()));
+        for row in &self.rows {
+            table.add_row(row.iter().zip(&self.columns).map(|(cell, column)| {
+                let cell = text::printable(cell);
+                if column.kind == Kind::Name {
+                    text::truncate(&cell, name_width)
+                } else {
+                    cell.into_owned()
+                }
+            }));
+        }
+        self.align(&mut table);
+        for (i, line) in table.lines().enumerate() {
+            let line = line.trim_end();
+            let is_strong = i == 0 || self.strong.contains(&(i - 1));
+            match strong {
+                Some(style) if is_strong => {
+                    let _ = writeln!(out, " {}{line}{}", style.render(), style.render_reset());
+                }
+                _ => {
+                    let _ = writeln!(out, " {line}");
+                }
+            }
+        }
+    }
+
+    fn markdown(&self, out: &mut String) {
+        let cells = |cells: Vec<String>| {
+            let mut line = String::from("|");
+            for cell in cells {
+                let _ = write!(line, " {cell} |");
+            }
+            line.push('\n');
+            line
+        };
+        out.push_str(&cells(self.columns.iter().map(|c| escape(&c.title)).collect()));
+        out.push_str(&cells(
+            self.columns
+                .iter()
+                .map(|c| if c.kind == Kind::Number { "---:" } else { ":---" }.to_owned())
+                .collect(),
+        ));
+        for (i, row) in self.rows.iter().enumerate() {
+            let strong = self.strong.contains(&i);
+            out.push_str(&cells(
+                row.iter()
+                    .zip(&self.columns)
+                    .map(|(cell, column)| {
+                        let cell = text::printable(cell);
+                        match column.kind {
+                            Kind::Name if !cell.is_empty() => code(&text::truncate(&cell, 200)),
+                            _ if strong && !cell.is_empty() => format!("**{}**", escape(&cell)),
+                            _ => escape(&cell),
+                        }
+                    })
+                    .collect(),
+            ));
+        }
+    }
+
+    fn align(&self, table: &mut Table) {
+        for (i, column) in self.columns.iter().enumerate() {
+            if let Some(out) = table.column_mut(i) {
+                out.set_cell_alignment(match column.kind {
+                    Kind::Number => CellAlignment::Right,
+                    Kind::Words | Kind::Name => CellAlignment::Left,
+                });
+            }
+        }
+    }
+}
+
+/// Text that Markdown shows as it is.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// A code span inside a table cell: nothing but a pipe and a backtick can end it.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('`', "'").replace('|', "\\|"))
+}
+
+/// A view.
+pub(crate) struct Document(pub(crate) Vec<Block>);
+
+impl Document {
+    /// For a terminal.
+    pub(crate) fn text(&self, options: &ViewOptions) -> String {
+        let mut out = String::new();
+        let styled = |style: Style, text: &str| {
+            if options.color {
+                format!("{}{text}{}", style.render(), style.render_reset())
+            } else {
+                text.to_owned()
+            }
+        };
+        let bold = Style::new().bold();
+        let heading = AnsiColor::Cyan.on_default().bold();
+        let warning = AnsiColor::Yellow.on_default();
+        for block in &self.0 {
+            match block {
+                Block::Title(title) => {
+                    for line in wrap(&text::printable(title), options.width, "") {
+                        let _ = writeln!(out, "{}", styled(bold, &line));
+                    }
+                }
+                Block::Heading(title) => {
+                    let _ = writeln!(out, "\n{}", styled(heading, title));
+                }
+                Block::Paragraph(paragraph) => {
+                    for line in wrap(&text::printable(paragraph), options.width - 2, "") {
+                        let _ = writeln!(out, "  {line}");
+                    }
+                }
+                Block::Warning(paragraph) => {
+                    for (i, line) in
+                        wrap(&text::printable(paragraph), options.width - 4, "").iter().enumerate()
+                    {
+                        let lead = if i == 0 { "!" } else { " " };
+                        let _ = writeln!(out, "  {}", styled(warning, &format!("{lead} {line}")));
+                    }
+                }
+                Block::Bullets(items) => {
+                    for item in items {
+                        for (i, line) in
+                            wrap(&text::printable(item), options.width - 4, "").iter().enumerate()
+                        {
+                            let lead = if i == 0 { "-" } else { " " };
+                            let _ = writeln!(out, "  {lead} {line}");
+                        }
+                    }
+                }
+                Block::Grid(grid) => grid.text(&mut out, options),
+            }
+        }
+        out
+    }
+
+    /// For GitHub and other renderers of Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let mut out = String::new();
+        for block in &self.0 {
+            match block {
+                Block::Title(title) => {
+                    let _ = writeln!(out, "# {}\n", escape(&text::printable(title)));
+                }
+                Block::Heading(title) => {
+                    let _ = writeln!(out, "## {}\n", escape(title));
+                }
+                Block::Paragraph(paragraph) => {
+                    let _ = writeln!(out, "{}\n", escape(&text::printable(paragraph)));
+                }
+                Block::Warning(paragraph) => {
+                    let _ = writeln!(out, "> **Note:** {}\n", escape(&text::printable(paragraph)));
+                }
+                Block::Bullets(items) => {
+                    for item in items {
+                        let _ = writeln!(out, "- {}", escape(&text::printable(item)));
+                    }
+                    out.push('\n');
+                }
+                Block::Grid(grid) => {
+                    grid.markdown(&mut out);
+                    out.push('\n');
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Breaks text at blanks into lines of at most `width` characters.
+fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::from(indent);
+    for word in text.split_whitespace() {
+        let blank = line.len() > indent.len();
+        if blank && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, String::from(indent)));
+        } else if blank {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_break_out_of_a_cell() {
+        let mut grid = Grid::new(&[("n|m", Kind::Words), ("name", Kind::Name)]);
+        grid.row(vec!["<b>".into(), "a|b`c\u{1b}[31m\nd".into()]);
+        let mut markdown = String::new();
+        grid.markdown(&mut markdown);
+        assert_eq!(markdown.lines().count(), 3);
+        assert!(
+            markdown.contains("&lt;b&gt;") && markdown.contains("`a\\|b'c\u{fffd}[31m\u{fffd}d`")
+        );
+        let mut text = String::new();
+        grid.text(&mut text, &ViewOptions::default());
+        assert!(!text.contains('\u{1b}') && text.lines().count() == 2);
+    }
+
+    #[test]
+    fn long_text_wraps_at_blanks() {
+        assert_eq!(wrap("one two three", 8, ""), ["one two", "three"]);
+        assert_eq!(wrap("incomprehensibilities", 8, ""), ["incomprehensibilities"]);
+    }
+}

@@ -1,0 +1,261 @@
+//! The report: one value that JSON serialises and every view is made from.
+
+mod build;
+mod document;
+mod format;
+mod info;
+mod summary;
+mod view;
+
+use serde::Serialize;
+
+pub use build::ReportOptions;
+pub use document::ViewOptions;
+pub use info::InfoReport;
+pub use summary::KernelsReport;
+
+use crate::analysis::{CopyRow, KernelRow, LaunchStats, StartUp};
+use crate::capture::{Gpu, TraceKind};
+use crate::health::Entry;
+
+/// The `schema` of a [`Report`].
+pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
+
+/// What nsyscope has to say about a run. `docs/report-schema.md` describes every field.
+///
+/// Fields of stages that have not run (no model given, no steps found) are `None`: null in
+/// JSON, never an empty list that could be read as "none".
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// Always [`REPORT_SCHEMA`].
+    pub schema: &'static str,
+    /// The program and its version.
+    pub generator: String,
+    /// What the captures are.
+    pub capture: CaptureSection,
+    /// How much of the kernels' time has a category.
+    pub classification: ClassificationSection,
+    /// The model; null when no config was given.
+    pub model: Option<serde_json::Value>,
+    /// The deployment; null when none was given.
+    pub deployment: Option<serde_json::Value>,
+    /// Steps per phase.
+    pub steps: StepsSection,
+    /// Where the time of all ranks together goes, longest first.
+    pub breakdown: Vec<BreakdownRow>,
+    /// The time in which nothing ran, by cause.
+    pub idle: Vec<IdleRow>,
+    /// Each rank's span, busy and idle time.
+    pub rank_times: Vec<RankTimes>,
+    /// As `breakdown`, for each rank.
+    pub rank_breakdown: Vec<BreakdownRow>,
+    /// The kernels that take longest, by demangled name.
+    pub top_kernels: Vec<KernelRow>,
+    /// Memory copies and fills; null where the export has no table of them.
+    pub memory: Option<Vec<CopyRow>>,
+    /// Launch statistics of each rank.
+    pub launches: Vec<LaunchStats>,
+    /// What ran on each rank before its first model kernel.
+    pub start_up: Vec<StartUp>,
+    /// Model operations; null until kernels are attributed to them.
+    pub ops: Option<Vec<serde_json::Value>>,
+    /// Collectives; null until they are matched over ranks.
+    pub collectives: Option<Vec<serde_json::Value>>,
+    /// Findings; null until the findings engine runs.
+    pub findings: Option<Vec<serde_json::Value>>,
+    /// Expectations; null when none was given.
+    pub expectations: Option<Vec<serde_json::Value>>,
+}
+
+/// What the captures of a report are.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CaptureSection {
+    /// The files, as they were named.
+    pub files: Vec<FileSection>,
+    /// The nsys that exported the first file.
+    pub nsys_version: Option<String>,
+    /// The export schema of the first file.
+    pub export_schema: Option<String>,
+    /// The machine of the first file.
+    pub host: Option<String>,
+    /// The GPUs of all files.
+    pub gpus: Vec<GpuSection>,
+    /// The ranks.
+    pub ranks: Vec<RankSection>,
+    /// From the first start to the last end of any GPU activity, in ns; for several files with
+    /// clocks of their own, the longest file's. Null without any activity.
+    pub span_ns: Option<i64>,
+    /// Kernels in all; null where no file has a kernel table.
+    pub kernel_count: Option<u64>,
+    /// What is wrong or missing, most serious first.
+    pub warnings: Vec<Entry>,
+}
+
+/// One file of a run.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FileSection {
+    /// The file's name, without its folder.
+    pub file: String,
+    /// The nsys that exported it.
+    pub nsys_version: Option<String>,
+    /// Its export schema.
+    pub export_schema: Option<String>,
+    /// What it shows of CUDA graphs.
+    pub trace_kind: TraceKind,
+    /// What that means and hides.
+    pub trace_kind_means: &'static str,
+    /// Kernels; null where it has no kernel table.
+    pub kernels: Option<u64>,
+    /// CUDA graphs traced as a whole.
+    pub graphs: u64,
+    /// Memory copies; null where it has no table of them.
+    pub memcpys: Option<u64>,
+    /// Memory fills; null where it has no table of them.
+    pub memsets: Option<u64>,
+    /// API calls; null where it has no table of them.
+    pub api_calls: Option<u64>,
+    /// NVTX ranges and marks; null where it has no table of them.
+    pub nvtx_ranges: Option<u64>,
+    /// Rows that cannot be true and are in no figure.
+    pub rows_set_apart: u64,
+}
+
+/// One GPU of a machine.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct GpuSection {
+    /// nsys' own number for it.
+    pub device: i64,
+    /// Its description.
+    #[serde(flatten)]
+    pub gpu: Gpu,
+}
+
+/// One rank.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct RankSection {
+    /// Its number in this run.
+    pub rank: u32,
+    /// The index of its file in `capture.files`.
+    pub file: usize,
+    /// The machine.
+    pub host: Option<String>,
+    /// The process id; null where the capture does not say.
+    pub pid: Option<u32>,
+    /// The process's name.
+    pub process: Option<String>,
+    /// The device ordinal in its process; null where the capture does not say.
+    pub device: Option<i64>,
+    /// nsys' number of the physical GPU; null where unknown.
+    pub gpu: Option<i64>,
+    /// The GPU's name.
+    pub gpu_name: Option<String>,
+    /// `measured` where the capture maps the ordinal to the GPU, `assumed` where the order
+    /// of devices is all there is; null where the GPU is unknown.
+    pub gpu_provenance: Option<&'static str>,
+}
+
+/// How much of the kernels' time has a category.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct ClassificationSection {
+    /// Kernels.
+    pub kernels: u64,
+    /// Distinct names.
+    pub unique_names: u64,
+    /// The part of all kernel durations whose name a rule knows; null without kernels.
+    pub classified_time_share: Option<f64>,
+    /// The names that no rule knows, longest first.
+    pub unclassified: Vec<UnclassifiedRow>,
+}
+
+/// A kernel that no rule knows.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct UnclassifiedRow {
+    /// Its demangled name.
+    pub name: String,
+    /// How often it ran.
+    pub calls: u64,
+    /// The sum of its durations in ns.
+    pub time_ns: i64,
+}
+
+/// How steps were found, and what they are.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct StepsSection {
+    /// `nvtx`, `cuda_graph`, `pattern` or `none`.
+    pub method: &'static str,
+    /// Per phase; empty with the method `none`.
+    pub phases: Vec<serde_json::Value>,
+}
+
+/// A category's part of the time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct BreakdownRow {
+    /// `all`: the whole capture, since no steps are told apart.
+    pub phase: &'static str,
+    /// The rank, in the breakdown of each rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// The category.
+    pub category: String,
+    /// How many activities.
+    pub calls: u64,
+    /// The sum of their durations in ns; concurrent ones count each.
+    pub busy_ns: i64,
+    /// Their part of the wall time in ns: concurrent activities share each instant equally.
+    pub exposed_ns: i64,
+    /// `exposed_ns` over the wall time; with idle, the shares of a phase (and rank) sum to 1.
+    pub exposed_share: f64,
+    /// The time in ns in which nothing of another category ran.
+    pub alone_ns: i64,
+    /// Per step; null while no steps are told apart.
+    pub per_step_ns: Option<i64>,
+}
+
+/// Time in which nothing ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IdleRow {
+    /// `launch`, `sync`, `host`, `tail` or `unknown`.
+    pub cause: &'static str,
+    /// In ns, over all ranks.
+    pub time_ns: i64,
+    /// Over the wall time.
+    pub share: f64,
+}
+
+/// One rank's time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RankTimes {
+    /// The rank.
+    pub rank: u32,
+    /// The start of its first activity, in ns on its capture's clock.
+    pub start_ns: i64,
+    /// The end of its last activity.
+    pub end_ns: i64,
+    /// `end_ns - start_ns`.
+    pub span_ns: i64,
+    /// The time in which anything ran, in ns.
+    pub busy_ns: i64,
+    /// The time in which nothing ran; `busy_ns + idle_ns == span_ns`.
+    pub idle_ns: i64,
+    /// `busy_ns / span_ns`.
+    pub busy_share: f64,
+    /// Kernels.
+    pub kernels: u64,
+    /// CUDA graphs traced as a whole.
+    pub graphs: u64,
+    /// Memory copies.
+    pub memcpys: u64,
+    /// Memory fills.
+    pub memsets: u64,
+}
