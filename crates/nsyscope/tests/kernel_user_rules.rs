@@ -317,6 +317,7 @@ fn explanations_are_truthful() {
         (hit.key, hit.pattern.as_str(), hit.matched.as_str()),
         ("function", "reduce_kernel", "reduce_kernel")
     );
+    assert_eq!(hit.condition.as_deref(), Some("MeanOps"));
     assert!(hit.needs_context);
     assert_eq!(
         why.shadowed.iter().map(|hit| hit.rule.as_str()).collect::<Vec<_>>(),

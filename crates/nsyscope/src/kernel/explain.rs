@@ -51,6 +51,8 @@ pub struct RuleHit {
     pub pattern: String,
     /// The part of the name that the pattern covers, shortened when long.
     pub matched: String,
+    /// The part of the name that meets the rule's `where`, if it has one.
+    pub condition: Option<String>,
     /// Whether the operation depends on the neighbours.
     pub needs_context: bool,
     /// The rule's note.
@@ -99,13 +101,14 @@ impl Explanation {
 }
 
 fn hit(rule: &Rule, name: &KernelName<'_>, fit: &Fit<'_>) -> RuleHit {
-    let (key, pattern, matched) = match fit {
-        Fit::Function(glob) => ("function", (*glob).to_owned(), excerpt(name.function())),
-        Fit::Regex(bytes) => (
-            "regex",
-            rule.regex().unwrap_or_default().to_owned(),
-            excerpt(&String::from_utf8_lossy(bytes)),
-        ),
+    let shown = |bytes: &[u8]| excerpt(&String::from_utf8_lossy(bytes));
+    let (key, pattern, matched, condition) = match fit {
+        Fit::Function(glob, condition) => {
+            ("function", (*glob).to_owned(), excerpt(name.function()), condition.map(shown))
+        }
+        Fit::Regex(bytes) => {
+            ("regex", rule.regex().unwrap_or_default().to_owned(), shown(bytes), None)
+        }
     };
     RuleHit {
         rule: rule.id.clone(),
@@ -115,6 +118,7 @@ fn hit(rule: &Rule, name: &KernelName<'_>, fit: &Fit<'_>) -> RuleHit {
         key,
         pattern,
         matched,
+        condition,
         needs_context: rule.needs_context,
         note: rule.note.clone(),
     }
@@ -184,6 +188,10 @@ impl fmt::Display for RuleHit {
             Origin::Builtin => write!(f, ", order {})", self.order)?,
             Origin::File(path) => write!(f, ", {})", path.display())?,
         }
-        write!(f, ": {} `{}` matches `{}`", self.key, self.pattern, self.matched)
+        write!(f, ": {} `{}` matches `{}`", self.key, self.pattern, self.matched)?;
+        match &self.condition {
+            Some(text) => write!(f, ", where matches `{text}`"),
+            None => Ok(()),
+        }
     }
 }

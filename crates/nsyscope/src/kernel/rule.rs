@@ -197,10 +197,11 @@ impl Rule {
         name: &'a KernelName<'_>,
         mangled: Option<&'a str>,
     ) -> Option<Fit<'a>> {
-        if let Some(pattern) = self.covering(name)
-            && self.condition.as_ref().is_none_or(|regex| regex.find(name.text()).is_some())
-        {
-            return Some(Fit::Function(pattern.as_str()));
+        if let Some(glob) = self.covering(name) {
+            let condition = self.condition.as_ref().map(|regex| regex.find(name.text()));
+            if condition != Some(None) {
+                return Some(Fit::Function(glob.as_str(), condition.flatten()));
+            }
         }
         let text = self.subject(name, mangled)?;
         let found = self.regex.as_ref()?.find(text)?;
@@ -242,8 +243,9 @@ impl Rule {
 
 /// How a rule fits a name.
 pub(super) enum Fit<'a> {
-    /// One of the function patterns covers the function.
-    Function(&'a str),
+    /// This function pattern covers the function, and these bytes meet the
+    /// condition, if there is one.
+    Function(&'a str, Option<&'a [u8]>),
     /// The regex was found: the bytes that it covers.
     Regex(&'a [u8]),
 }
