@@ -12,6 +12,7 @@
 
 mod builder;
 mod error;
+pub mod hazards;
 mod ids;
 pub mod layout;
 mod rows;

@@ -46,6 +46,12 @@ impl NvtxRow {
         }
     }
 
+    /// What kind of row it is, as nsys numbers them.
+    pub const fn event_type(&mut self, event_type: i64) -> &mut Self {
+        self.event_type = event_type;
+        self
+    }
+
     /// When the range ends.
     pub const fn end(&mut self, end: i64) -> &mut Self {
         self.end = Some(end);
