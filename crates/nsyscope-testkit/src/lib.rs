@@ -6,12 +6,15 @@
 //!   one file per rank with clocks apart.
 //! - [`hazards`] is the list of captures that led other tools astray, each with
 //!   what is true of it, and of files that are no captures at all.
+//! - [`fixtures`] opens the windows of real captures that are kept here.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
 #![deny(missing_docs)]
 
 mod builder;
+pub mod cut;
 mod error;
+pub mod fixtures;
 pub mod hazards;
 mod ids;
 pub mod layout;
