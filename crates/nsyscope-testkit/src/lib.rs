@@ -1,1 +1,33 @@
-//! Writes nsys-shaped databases with known truth.
+//! Writes databases that look like Nsight Systems exports, with known truth.
+//!
+//! - [`CaptureBuilder`] describes a capture row by row, for any of ten nsys
+//!   releases, and writes it; [`CaptureBuilder::bulk`] streams millions of rows.
+//! - [`layout`] adds what captures of inference have: ranks, CUDA-graph replays,
+//!   one file per rank with clocks apart.
+//! - [`hazards`] is the list of captures that led other tools astray, each with
+//!   what is true of it, and of files that are no captures at all.
+//! - [`fixtures`] opens the windows of real captures that are kept here.
+//! - [`cut`] takes a small window out of a real capture; the binary
+//!   `cut-fixture` is its command line.
+#![deny(missing_docs)]
+
+mod builder;
+pub mod cut;
+mod error;
+pub mod fixtures;
+pub mod hazards;
+mod ids;
+pub mod layout;
+mod rows;
+mod schema;
+mod temp;
+
+pub use builder::{CaptureBuilder, RowSink};
+pub use error::{Error, Result};
+pub use ids::{ApiClass, CopyKind, Name, Process, Severity, Stream, StringId, SyncKind, Thread};
+pub use rows::{
+    ApiRow, CudaEventRow, DiagnosticRow, Gpu, GraphTraceRow, KernelRow, MemcpyRow, MemsetRow,
+    NvtxRow, SyncRow,
+};
+pub use schema::Schema;
+pub use temp::TempCapture;

@@ -1,0 +1,7 @@
+//! Larger pieces that captures of inference are made of.
+
+mod graphs;
+mod ranks;
+
+pub use graphs::{GraphNode, Replay, ReplayPlan};
+pub use ranks::{Devices, Rank, RankClock, per_rank_captures, ranks};
