@@ -36,6 +36,11 @@ fn csv(path: &Path) -> Vec<Vec<String>> {
     records
 }
 
+/// One decimal, halves away from zero as nsys rounds them.
+fn tenths(value: f64) -> String {
+    format!("{:.1}", (value * 10.0).round() / 10.0)
+}
+
 fn oracles(kind: &str) -> Vec<(std::path::PathBuf, std::path::PathBuf)> {
     let Some(public) = common::shared("public") else { return Vec::new() };
     let mut out = Vec::new();
@@ -65,13 +70,13 @@ fn kernel_summaries_equal_nsys() {
             let found = [
                 time.total_ns.to_string(),
                 time.calls.to_string(),
-                format!("{:.1}", time.mean_ns),
-                format!("{:.1}", time.p50_ns),
+                tenths(time.mean_ns),
+                tenths(time.p50_ns),
                 time.min_ns.to_string(),
                 time.max_ns.to_string(),
             ];
             assert_eq!(found.as_slice(), &fields[1..7], "{}: {name}", capture.display());
-            assert_eq!(format!("{:.1}", row.share * 100.0), fields[0], "{name}");
+            assert_eq!(tenths(row.share * 100.0), fields[0], "{name}");
         }
     }
 }
@@ -91,8 +96,8 @@ fn copy_times_equal_nsys() {
             let found = [
                 row.time.total_ns.to_string(),
                 row.time.calls.to_string(),
-                format!("{:.1}", row.time.mean_ns),
-                format!("{:.1}", row.time.p50_ns),
+                tenths(row.time.mean_ns),
+                tenths(row.time.p50_ns),
                 row.time.min_ns.to_string(),
                 row.time.max_ns.to_string(),
             ];
