@@ -71,6 +71,8 @@ pub(crate) struct Grid {
 struct Column {
     title: String,
     kind: Kind,
+    /// Left out of text that is narrower than this.
+    from_width: usize,
 }
 
 /// What a column holds.
@@ -89,11 +91,25 @@ impl Grid {
         Self {
             columns: columns
                 .iter()
-                .map(|(title, kind)| Column { title: (*title).to_owned(), kind: *kind })
+                .map(|(title, kind)| Column {
+                    title: (*title).to_owned(),
+                    kind: *kind,
+                    from_width: 0,
+                })
                 .collect(),
             rows: Vec::new(),
             strong: Vec::new(),
         }
+    }
+
+    /// Leaves a column out of text that is narrower than `width`.
+    pub(crate) fn only_from(mut self, title: &str, width: usize) -> Self {
+        for column in &mut self.columns {
+            if column.title == title {
+                column.from_width = width;
+            }
+        }
+        self
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -106,12 +122,15 @@ impl Grid {
         self.row(cells);
     }
 
+    /// The columns that text of a width shows, by index.
+    fn shown(&self, width: usize) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(move |(_, column)| column.from_width <= width)
+    }
+
     /// The width that is left for names beside the other columns.
     fn name_width(&self, width: usize) -> usize {
         let others: usize = self
-            .columns
-            .iter()
-            .enumerate()
+            .shown(width)
             .filter(|(_, column)| column.kind != Kind::Name)
             .map(|(i, column)| {
                 self.rows
@@ -123,19 +142,20 @@ impl Grid {
             })
             .sum();
         let names = self.columns.iter().filter(|c| c.kind == Kind::Name).count().max(1);
-        let padding = 2 * self.columns.len();
+        let padding = 2 * self.shown(width).count() + 2;
         (width.saturating_sub(others + padding) / names).max(20)
     }
 
     fn text(&self, out: &mut String, options: &ViewOptions) {
         let strong = options.color.then(|| Style::new().bold());
-        let name_width = self.name_width(options.width.saturating_sub(2));
+        let width = options.width;
+        let name_width = self.name_width(width);
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(self.columns.iter().map(|c| c.title.as_str()));
+        table.set_header(self.shown(width).map(|(_, column)| column.title.as_str()));
         for row in &self.rows {
-            table.add_row(row.iter().zip(&self.columns).map(|(cell, column)| {
-                let cell = text::printable(cell);
+            table.add_row(self.shown(width).map(|(i, column)| {
+                let cell = text::printable(&row[i]);
                 if column.kind == Kind::Name {
                     text::truncate(&cell, name_width)
                 } else {
@@ -143,7 +163,14 @@ impl Grid {
                 }
             }));
         }
-        self.align(&mut table);
+        for (at, (_, column)) in self.shown(width).enumerate() {
+            if let Some(out) = table.column_mut(at) {
+                out.set_cell_alignment(match column.kind {
+                    Kind::Number => CellAlignment::Right,
+                    Kind::Words | Kind::Name => CellAlignment::Left,
+                });
+            }
+        }
         for (i, line) in table.lines().enumerate() {
             let line = line.trim_end();
             let is_strong = i == 0 || self.strong.contains(&(i - 1));
@@ -189,17 +216,6 @@ impl Grid {
                     })
                     .collect(),
             ));
-        }
-    }
-
-    fn align(&self, table: &mut Table) {
-        for (i, column) in self.columns.iter().enumerate() {
-            if let Some(out) = table.column_mut(i) {
-                out.set_cell_alignment(match column.kind {
-                    Kind::Number => CellAlignment::Right,
-                    Kind::Words | Kind::Name => CellAlignment::Left,
-                });
-            }
         }
     }
 }

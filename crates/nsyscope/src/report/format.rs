@@ -71,6 +71,45 @@ pub(crate) fn rate(bytes_per_s: f64) -> String {
     }
 }
 
+/// A kernel's name with what tells it from others first: without the return type, anonymous
+/// namespaces, casts of template arguments and the parameter list.
+pub(crate) fn kernel(name: &str) -> String {
+    // The parameter list is the last bracket that closes at the end.
+    let mut depth = 0;
+    let mut end = name.len();
+    if name.ends_with(')') {
+        for (at, c) in name.char_indices().rev() {
+            match c {
+                ')' => depth += 1,
+                '(' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                end = at;
+                break;
+            }
+        }
+    }
+    let name = if end == 0 { name } else { &name[..end] };
+    // The return type ends at the last blank outside all brackets.
+    let mut depth = 0;
+    let mut start = 0;
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth -= 1,
+            ' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    let name = if start < name.len() { &name[start..] } else { name };
+    let mut out = name.replace("<unnamed>::", "").replace("(anonymous namespace)::", "");
+    for cast in ["(int)", "(bool)", "(unsigned int)", "(long)"] {
+        out = out.replace(cast, "");
+    }
+    out
+}
+
 /// `1 rank`, `2 ranks`.
 pub(crate) fn plural(value: usize, noun: &str) -> String {
     let s = if value == 1 { "" } else { "s" };
@@ -80,6 +119,29 @@ pub(crate) fn plural(value: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernel_names_begin_with_what_tells_them_apart() {
+        for (name, shown) in [
+            (
+                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+            ),
+            (
+                "void at::native::<unnamed>::foo<(int)4, (bool)1>(int, T2 (*)(int))",
+                "at::native::foo<4, 1>",
+            ),
+            (
+                "std::enable_if<(((8)>(0))), void>::type vllm::fused_kernel<c10::Half, 8>(T1 *)",
+                "vllm::fused_kernel<c10::Half, 8>",
+            ),
+            ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"),
+            ("(odd)", "(odd)"),
+            ("odd)", "odd)"),
+        ] {
+            assert_eq!(kernel(name), shown);
+        }
+    }
 
     #[test]
     fn units_change_where_they_should() {

@@ -54,7 +54,7 @@ impl KernelsReport {
         if names {
             columns.push(("kernel", Kind::Name));
         }
-        let mut grid = Grid::new(&columns);
+        let mut grid = Grid::new(&columns).only_from("mean", 100).only_from("p99", 120);
         for row in &self.rows {
             let mut cells = vec![
                 format::percent(row.share),
@@ -69,7 +69,7 @@ impl KernelsReport {
                 cells.insert(0, row.rank.map_or_else(String::new, |rank| rank.to_string()));
             }
             if names {
-                cells.push(row.name.clone());
+                cells.push(format::kernel(&row.name));
             }
             grid.row(cells);
         }

@@ -53,7 +53,7 @@ impl Report {
             line.push(format!("{} kernels", format::count(kernels)));
         }
         if let Some(span) = self.capture.span_ns {
-            line.push(format!("{} of GPU time line", format::ns(span)));
+            line.push(format!("{} from first to last GPU activity", format::ns(span)));
         }
         line.push(match (&self.capture.nsys_version, &self.capture.export_schema) {
             (Some(version), Some(schema)) => format!("nsys {version} (schema {schema})"),
@@ -172,7 +172,13 @@ impl Report {
             ("graphs", Kind::Number),
             ("copies", Kind::Number),
             ("GPU", Kind::Words),
-        ]);
+        ])
+        .only_from("graphs", 90);
+        let mut names: Vec<_> =
+            self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let assumed = self.capture.ranks.iter().any(|r| r.gpu_provenance == Some("assumed"));
         let unknown = || "?".to_owned();
         for (rank, time) in self.capture.ranks.iter().zip(&self.rank_times) {
             grid.row(vec![
@@ -186,14 +192,24 @@ impl Report {
                 format::count(time.kernels),
                 format::count(time.graphs),
                 format::count(time.memcpys + time.memsets),
-                match (&rank.gpu_name, rank.gpu, rank.gpu_provenance) {
-                    (Some(name), Some(id), Some("assumed")) => format!("{id}: {name} (assumed)"),
-                    (Some(name), Some(id), _) => format!("{id}: {name}"),
+                match (&rank.gpu_name, rank.gpu) {
+                    // One name for all stands in the first lines already.
+                    (Some(name), Some(id)) => {
+                        let mark = if rank.gpu_provenance == Some("assumed") { "*" } else { "" };
+                        let name = if names.len() > 1 { format!(" {name}") } else { String::new() };
+                        format!("{id}{mark}{name}")
+                    }
                     _ => unknown(),
                 },
             ]);
         }
         blocks.push(Block::Grid(grid));
+        if assumed {
+            blocks.push(Block::Paragraph(
+                "* assumed from the order of devices: the export does not map device ordinals to GPUs."
+                    .to_owned(),
+            ));
+        }
     }
 
     fn breakdown(&self, blocks: &mut Vec<Block>) {
@@ -295,7 +311,8 @@ impl Report {
             ("p99", Kind::Number),
             ("category", Kind::Words),
             ("kernel", Kind::Name),
-        ]);
+        ])
+        .only_from("p99", 110);
         for row in &self.top_kernels {
             grid.row(vec![
                 format::percent(row.share),
@@ -304,7 +321,7 @@ impl Report {
                 format::duration(row.time.p50_ns),
                 format::ns(row.time.p99_ns),
                 row.category.clone(),
-                row.name.clone(),
+                format::kernel(&row.name),
             ]);
         }
         blocks.push(Block::Grid(grid));
@@ -317,14 +334,14 @@ impl Report {
         blocks.push(Block::Heading("Launches".to_owned()));
         let mut grid = Grid::new(&[
             ("rank", Kind::Number),
-            ("kernel launches", Kind::Number),
-            ("graph launches", Kind::Number),
-            ("per second", Kind::Number),
+            ("kernels", Kind::Number),
+            ("graphs", Kind::Number),
+            ("per s", Kind::Number),
             ("delay p50", Kind::Number),
             ("delay p99", Kind::Number),
-            ("graph delay p50", Kind::Number),
-            ("kernels < 5 µs", Kind::Number),
-            ("their time", Kind::Number),
+            ("graph p50", Kind::Number),
+            ("< 5 µs", Kind::Number),
+            ("of time", Kind::Number),
         ]);
         let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not captured".to_owned());
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -343,8 +360,9 @@ impl Report {
         }
         blocks.push(Block::Grid(grid));
         blocks.push(Block::Paragraph(
-            "delay: from the beginning of the launch call to the start of its kernel; a long one \
-             means that the GPU still had work, a short one that it waited for the CPU."
+            "kernels, graphs: launch calls; delay, graph: from the beginning of the call to the start \
+             of its (first) kernel. A long delay means that the GPU still had work, a short one that \
+             it waited for the CPU. < 5 µs: the part of kernels that are shorter, and of kernel time."
                 .to_owned(),
         ));
     }
