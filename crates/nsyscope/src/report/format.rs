@@ -91,14 +91,16 @@ pub(crate) fn kernel(name: &str) -> String {
         }
     }
     let name = if end == 0 { name } else { &name[..end] };
-    // The return type ends at the last blank outside all brackets.
-    let mut depth = 0;
+    // The return type ends at the last blank outside all brackets; inside round ones `>` compares.
+    let mut open = Vec::new();
     let mut start = 0;
     for (at, c) in name.char_indices() {
         match c {
-            '<' | '(' | '[' | '{' => depth += 1,
-            '>' | ')' | ']' | '}' => depth -= 1,
-            ' ' if depth == 0 => start = at + 1,
+            '(' | '[' | '{' => open.push(c),
+            '<' if open.last() != Some(&'(') => open.push(c),
+            ')' | ']' | '}' => drop(open.pop()),
+            '>' if open.last() == Some(&'<') => drop(open.pop()),
+            ' ' if open.is_empty() => start = at + 1,
             _ => {}
         }
     }
