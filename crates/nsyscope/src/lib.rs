@@ -2,5 +2,6 @@
 #![deny(missing_docs)]
 
 mod error;
+pub mod model;
 
 pub use error::{Error, ErrorKind, Result};
