@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod error;
+pub mod hardware;
 pub mod model;
 
 pub use error::{Error, ErrorKind, Result};
