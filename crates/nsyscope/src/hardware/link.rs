@@ -208,9 +208,10 @@ impl Links {
             LinkKind::Network => None,
         }
         .filter(|b| *b > 0.0)?;
-        let entry = self.links.iter().find(|l| {
-            l.kind == kind && (l.rated_bytes_per_s / rated - 1.0).abs() < 1e-3
-        });
+        let entry = self
+            .links
+            .iter()
+            .find(|l| l.kind == kind && (l.rated_bytes_per_s / rated - 1.0).abs() < 1e-3);
         Some(match entry {
             Some(entry) => Link {
                 kind,

@@ -109,7 +109,10 @@ impl Hardware {
         let part: Vec<&Gpu> = self
             .gpus
             .iter()
-            .filter(|g| !wanted.is_empty() && (plain(&g.name).contains(&wanted) || plain(&g.key).contains(&wanted)))
+            .filter(|g| {
+                !wanted.is_empty()
+                    && (plain(&g.name).contains(&wanted) || plain(&g.key).contains(&wanted))
+            })
             .collect();
         if let [gpu] = part[..] {
             return Ok(gpu);
@@ -118,9 +121,11 @@ impl Hardware {
             gpus.map(|g| g.key.as_str()).collect::<Vec<_>>().join(", ")
         };
         Err(if part.is_empty() {
-            Error::new(ErrorKind::Hardware, format!("the GPU `{query}` is not in the data")).with_hint(
-                format!("known are {}; describe others in a file for --gpu-spec", list(&mut self.gpus.iter())),
-            )
+            Error::new(ErrorKind::Hardware, format!("the GPU `{query}` is not in the data"))
+                .with_hint(format!(
+                    "known are {}; describe others in a file for --gpu-spec",
+                    list(&mut self.gpus.iter())
+                ))
         } else {
             Error::new(ErrorKind::Hardware, format!("`{query}` can mean several GPUs"))
                 .with_hint(format!("name one of {}", list(&mut part.into_iter())))
@@ -220,7 +225,8 @@ mod tests {
         std::fs::write(file.path(), "[[gpu]]\nkey = \"x\"\nspeed = 1\n").unwrap();
         let error = Hardware::builtin().with_gpu_file(file.path()).unwrap_err();
         assert!(error.to_string().contains("line 3"), "{error}");
-        std::fs::write(file.path(), "[[gpu]]\nkey = \"x\"\nmemory_bandwidth_bytes_per_s = -1.0\n").unwrap();
+        std::fs::write(file.path(), "[[gpu]]\nkey = \"x\"\nmemory_bandwidth_bytes_per_s = -1.0\n")
+            .unwrap();
         let error = Hardware::builtin().with_gpu_file(file.path()).unwrap_err();
         assert!(error.to_string().contains("memory_bandwidth_bytes_per_s"), "{error}");
         let absent = Hardware::builtin().with_gpu_file("/nonexistent.toml".as_ref()).unwrap_err();
