@@ -5,5 +5,6 @@ pub mod cost;
 mod error;
 pub mod hardware;
 pub mod model;
+pub mod model_report;
 
 pub use error::{Error, ErrorKind, Result};

@@ -10,8 +10,7 @@ mod recurrent;
 
 use crate::Result;
 use crate::model::{
-    Architecture, AttentionSpan, FeedForward, Layer, LinearFormat, Mixer, ModelWarning,
-    ModuleClass, Precision,
+    Architecture, FeedForward, Layer, LinearFormat, Mixer, ModelWarning, ModuleClass, Precision,
 };
 
 use super::op::{Collective, CollectiveKind, Op};
@@ -109,8 +108,8 @@ impl StepGraph {
                 Some(body) => body,
                 None => {
                     bodies.push(LayerBody {
-                        mixer: mixer_name(&layer.mixer),
-                        feed_forward: feed_forward_name(&layer.feed_forward),
+                        mixer: layer.mixer.name(),
+                        feed_forward: layer.feed_forward.name(),
                         layers: 0,
                         ops,
                     });
@@ -161,35 +160,9 @@ impl StepGraph {
     }
 }
 
-fn mixer_name(mixer: &Mixer) -> &'static str {
-    match mixer {
-        Mixer::None => "none",
-        Mixer::Attention(a) => match a.span {
-            AttentionSpan::Full => "attention",
-            AttentionSpan::Sliding(_) => "sliding_attention",
-            AttentionSpan::Chunked(_) => "chunked_attention",
-        },
-        Mixer::Mla(a) if a.indexer.is_some() => "sparse_mla",
-        Mixer::Mla(_) => "mla",
-        Mixer::GatedDeltaNet(_) => "gated_delta_net",
-        Mixer::KimiDeltaAttention(_) => "kimi_delta_attention",
-        Mixer::Mamba(_) => "mamba",
-        Mixer::Mamba2(_) => "mamba2",
-    }
-}
-
-fn feed_forward_name(feed_forward: &FeedForward) -> &'static str {
-    match feed_forward {
-        FeedForward::None => "none",
-        FeedForward::Dense(_) => "dense",
-        FeedForward::Moe(_) => "moe",
-        FeedForward::DenseAndMoe { .. } => "dense+moe",
-    }
-}
-
 /// Layers of a pipeline stage, as vLLM splits them (`get_pp_indices`): what does not divide
 /// evenly goes to the stages before the last, from behind.
-fn stage_layers(layers: u64, parallelism: &Parallelism) -> (usize, usize) {
+pub(super) fn stage_layers(layers: u64, parallelism: &Parallelism) -> (usize, usize) {
     let (pp, stage) = (parallelism.pp, parallelism.stage_index());
     let (each, rest) = (layers / pp, layers % pp);
     let size = |i: u64| each + u64::from(i + 1 < pp && pp - 1 - i <= rest);

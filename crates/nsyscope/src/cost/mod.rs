@@ -7,6 +7,7 @@
 mod collective;
 mod floor;
 mod graph;
+mod memory;
 mod op;
 mod setup;
 mod sweep;
@@ -14,6 +15,8 @@ mod sweep;
 pub use collective::{CollectiveCost, algorithm_bandwidth, bus_bandwidth, bus_factor, nccl_time};
 pub use floor::{Bound, CostModel, Floor, StepFloor};
 pub use graph::{LayerBody, StepGraph, Totals, distinct_experts};
+pub use memory::{cache_bytes_per_token, resident_weight_bytes, state_bytes_per_sequence};
 pub use op::{Collective, CollectiveKind, Op};
 pub use setup::{ExpertExchange, KvCacheFormat, Options, Parallelism, Phase};
+pub(crate) use sweep::all_stages;
 pub use sweep::{SweepRow, sweep};

@@ -234,7 +234,37 @@ pub enum FeedForward {
     },
 }
 
+impl Mixer {
+    /// A short name, as reports print it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Attention(a) => match a.span {
+                AttentionSpan::Full => "attention",
+                AttentionSpan::Sliding(_) => "sliding_attention",
+                AttentionSpan::Chunked(_) => "chunked_attention",
+            },
+            Self::Mla(a) if a.indexer.is_some() => "sparse_mla",
+            Self::Mla(_) => "mla",
+            Self::GatedDeltaNet(_) => "gated_delta_net",
+            Self::KimiDeltaAttention(_) => "kimi_delta_attention",
+            Self::Mamba(_) => "mamba",
+            Self::Mamba2(_) => "mamba2",
+        }
+    }
+}
+
 impl FeedForward {
+    /// A short name, as reports print it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Dense(_) => "dense",
+            Self::Moe(_) => "moe",
+            Self::DenseAndMoe { .. } => "dense+moe",
+        }
+    }
+
     /// The experts, if the layer has any.
     pub fn moe(&self) -> Option<&Moe> {
         match self {

@@ -1,10 +1,13 @@
 //! How many parameters a model has, and how large its checkpoint is.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::architecture::Architecture;
 use super::quantization::ModuleClass;
 use super::tensors::{self, Part};
+use super::weight_format::WeightFormat;
 
 /// Parameter counts of a model, without layers that only speculative decoding runs.
 ///
@@ -84,27 +87,39 @@ impl Parameters {
 }
 
 impl Architecture {
+    /// Parameters by the format that they are stored in, by the format's name.
+    pub fn parameters_by_format(&self) -> BTreeMap<String, u128> {
+        self.stored().into_iter().map(|(format, count)| (format.name(), count)).collect()
+    }
+
     /// Bytes of the checkpoint's weights, scales included and layers for speculative decoding
     /// left out; `None` where the bytes of a format are unknown.
     pub fn checkpoint_bytes(&self) -> Option<f64> {
-        let own = self.dtype.bytes_per_weight()?;
-        let table = self.hidden_size as f64 * self.vocab_size as f64;
-        let mut bytes = (table + self.hidden_size as f64) * own;
+        let bytes = |(format, count): (WeightFormat, u128)| {
+            format.bytes_per_weight().map(|each| count as f64 * each)
+        };
+        self.stored().into_iter().map(bytes).sum()
+    }
+
+    fn stored(&self) -> BTreeMap<WeightFormat, u128> {
+        let table = u128::from(self.hidden_size) * u128::from(self.vocab_size);
+        let mut stored = BTreeMap::new();
+        let mut add = |format: WeightFormat, count: u128| {
+            *stored.entry(format).or_insert(0) += count;
+        };
+        add(self.dtype.clone(), table + u128::from(self.hidden_size));
         if !self.tied_embeddings {
-            let format = self.format("lm_head", ModuleClass::LmHead);
-            bytes += table * format.weights.bytes_per_weight()?;
+            add(self.format("lm_head", ModuleClass::LmHead).weights, table);
         }
         for (index, layer) in self.layers.iter().enumerate() {
             for tensor in tensors::of_layer(self, layer) {
-                let each = match &tensor.module {
-                    None => own,
-                    Some((module, class)) => {
-                        self.layer_format(index, module, *class).weights.bytes_per_weight()?
-                    }
+                let format = match &tensor.module {
+                    None => self.dtype.clone(),
+                    Some((module, class)) => self.layer_format(index, module, *class).weights,
                 };
-                bytes += tensor.count as f64 * each;
+                add(format, tensor.count);
             }
         }
-        Some(bytes)
+        stored
     }
 }
