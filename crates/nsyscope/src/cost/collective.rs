@@ -148,8 +148,8 @@ pub(crate) fn nccl_best(
 
 /// The least a collective can take on a link, whatever the library.
 ///
-/// Over NVLink ranks reach each other's memory, so one-shot kernels (each rank reads `(n-1) S`)
-/// and two-shot ones (`2 (n-1)/n S`) cost one or two hops instead of a ring's; over PCIe at this
+/// Over `NVLink` ranks reach each other's memory, so one-shot kernels (each rank reads `(n-1) S`)
+/// and two-shot ones (`2 (n-1)/n S`) cost one or two hops instead of a ring's; over `PCIe` at this
 /// many ranks engines fall back to NCCL.
 pub(crate) fn least(
     link: &Link,

@@ -104,17 +104,16 @@ impl StepGraph {
         for (index, layer) in arch.layers.iter().enumerate().take(end).skip(first) {
             builder.layer(index, layer);
             let ops = builder.take();
-            let body = match bodies.iter().position(|b| b.ops == ops) {
-                Some(body) => body,
-                None => {
-                    bodies.push(LayerBody {
-                        mixer: layer.mixer.name(),
-                        feed_forward: layer.feed_forward.name(),
-                        layers: 0,
-                        ops,
-                    });
-                    bodies.len() - 1
-                }
+            let body = if let Some(body) = bodies.iter().position(|b| b.ops == ops) {
+                body
+            } else {
+                bodies.push(LayerBody {
+                    mixer: layer.mixer.name(),
+                    feed_forward: layer.feed_forward.name(),
+                    layers: 0,
+                    ops,
+                });
+                bodies.len() - 1
             };
             bodies[body].layers += 1;
             plan.push((index, body));
@@ -246,7 +245,7 @@ impl<'a> Builder<'a> {
 
     /// A dimension's share of one rank, rounded up as padded shards are.
     fn shard(&mut self, what: &str, size: u64, ranks: u64) -> u64 {
-        if size % ranks != 0 {
+        if !size.is_multiple_of(ranks) {
             self.warn("parallelism", format!("{ranks} ranks do not divide {size} {what}"));
         }
         size.div_ceil(ranks)
@@ -456,6 +455,9 @@ impl<'a> Builder<'a> {
 
 #[cfg(test)]
 mod tests {
+    // These values are exact in binary.
+    #![allow(clippy::float_cmp)]
+
     use super::*;
 
     #[test]

@@ -107,7 +107,7 @@ pub enum ExpertExchange {
     /// All-gather before the experts, reduce-scatter after them.
     #[default]
     GatherScatter,
-    /// Dispatch and combine (DeepEP, PPLX): a token travels to its experts only.
+    /// Dispatch and combine (`DeepEP`, PPLX): a token travels to its experts only.
     AllToAll,
 }
 
@@ -124,7 +124,7 @@ pub struct Parallelism {
     pub dp: u64,
     /// Whether whole experts are spread over the ranks instead of slices of each.
     pub expert_parallel: bool,
-    /// Data-parallel attention groups inside the tensor-parallel ranks (SGLang's
+    /// Data-parallel attention groups inside the tensor-parallel ranks (`SGLang`'s
     /// `--enable-dp-attention`); 1 where attention is sharded over all of them.
     pub attention_dp: u64,
     /// Ranks that share a sequence's key-value cache in decoding (decode context parallelism).
@@ -189,13 +189,13 @@ impl Parallelism {
                 return error(format!("{name} of {value} is out of range (1 to 65536)"));
             }
         }
-        if self.tp % self.attention_dp != 0 {
+        if !self.tp.is_multiple_of(self.attention_dp) {
             return error(format!(
                 "{} attention groups do not divide {} tensor-parallel ranks",
                 self.attention_dp, self.tp
             ));
         }
-        if self.tp % self.dcp != 0 {
+        if !self.tp.is_multiple_of(self.dcp) {
             return error(format!(
                 "decode context parallelism of {} does not divide {} tensor-parallel ranks",
                 self.dcp, self.tp
@@ -227,7 +227,7 @@ pub enum KvCacheFormat {
     /// One byte.
     Fp8,
     /// vLLM's layout for sparse latent attention: one byte and a 32-bit scale for 128 values of
-    /// the latent, two bytes for the rotated part (656 bytes for DeepSeek's dimensions).
+    /// the latent, two bytes for the rotated part (656 bytes for `DeepSeek`'s dimensions).
     Fp8DsMla,
 }
 

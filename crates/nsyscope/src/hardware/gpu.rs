@@ -30,11 +30,11 @@ pub struct Gpu {
     pub memory: Option<u64>,
     /// Second-level cache, bytes.
     pub l2: Option<u64>,
-    /// NVLink in one direction, bytes/s; 0 where the GPU has none.
+    /// `NVLink` in one direction, bytes/s; 0 where the GPU has none.
     pub nvlink: Option<f64>,
-    /// Whether that NVLink is an optional bridge between two cards.
+    /// Whether that `NVLink` is an optional bridge between two cards.
     pub nvlink_is_bridge: bool,
-    /// PCIe in one direction, bytes/s.
+    /// `PCIe` in one direction, bytes/s.
     pub pcie: Option<f64>,
     /// Power limit, watts.
     pub watts: Option<u32>,

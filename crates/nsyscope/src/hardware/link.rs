@@ -11,9 +11,9 @@ use super::gpu::Gpu;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkKind {
-    /// NVLink, through switches or directly.
+    /// `NVLink`, through switches or directly.
     Nvlink,
-    /// PCIe, through switches or host bridges.
+    /// `PCIe`, through switches or host bridges.
     Pcie,
     /// A network between nodes.
     Network,
@@ -36,7 +36,7 @@ impl LinkKind {
 pub enum Protocol {
     /// Four bytes of data beside four of flag: low latency, half the bandwidth.
     Ll,
-    /// 120 of 128 bytes are data; NVLink only.
+    /// 120 of 128 bytes are data; `NVLink` only.
     Ll128,
     /// Memory fences instead of flags: full bandwidth.
     Simple,
@@ -131,7 +131,7 @@ impl MeasuredCollective {
 
 #[derive(Clone, Debug)]
 pub(super) struct Links {
-    links: Vec<LinkEntry>,
+    entries: Vec<LinkEntry>,
     latency: LatencyFile,
     pub(super) measured: Vec<MeasuredCollective>,
 }
@@ -181,7 +181,7 @@ impl Links {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let file: LinkFile = toml::from_str(text)
             .map_err(|e| Error::new(ErrorKind::Hardware, e.message().to_owned()))?;
-        Ok(Self { links: file.link, latency: file.latency, measured: file.measured })
+        Ok(Self { entries: file.link, latency: file.latency, measured: file.measured })
     }
 
     fn latency(&self, kind: LinkKind) -> LatencyTable {
@@ -209,7 +209,7 @@ impl Links {
         }
         .filter(|b| *b > 0.0)?;
         let entry = self
-            .links
+            .entries
             .iter()
             .find(|l| l.kind == kind && (l.rated_bytes_per_s / rated - 1.0).abs() < 1e-3);
         Some(match entry {

@@ -134,7 +134,7 @@ impl Hardware {
 
     /// The link that ranks on these GPUs use to reach each other in one node.
     ///
-    /// NVLink where the GPU has it built in, else PCIe; `kind` overrides that. `None` where no
+    /// `NVLink` where the GPU has it built in, else `PCIe`; `kind` overrides that. `None` where no
     /// rate is known.
     pub fn link(&self, gpu: &Gpu, kind: Option<LinkKind>) -> Option<Link> {
         self.links.of(gpu, kind)

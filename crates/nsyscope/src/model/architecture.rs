@@ -73,6 +73,8 @@ pub enum Mixer {
 
 /// Softmax attention with `kv_heads` key and value heads shared by `heads` query heads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+// Each flag is a fact of its own; an enum of their combinations would say less.
+#[allow(clippy::struct_excessive_bools)]
 pub struct Attention {
     /// Query heads.
     pub heads: u64,

@@ -85,13 +85,12 @@ fn build(
     let mut provenance = BTreeMap::new();
 
     let outer_type = top.string(&["model_type"])?;
-    let model_type = match fields.string(&["model_type"])?.or(outer_type) {
-        Some(name) => name.to_owned(),
-        None => {
-            provenance.insert("model_type", Provenance::Assumed);
-            fields.warn("model_type", "is missing; the fields' usual meaning is taken");
-            String::new()
-        }
+    let model_type = if let Some(name) = fields.string(&["model_type"])?.or(outer_type) {
+        name.to_owned()
+    } else {
+        provenance.insert("model_type", Provenance::Assumed);
+        fields.warn("model_type", "is missing; the fields' usual meaning is taken");
+        String::new()
     };
     let family = Family(&model_type);
     if !family.is_known() && !model_type.is_empty() {
@@ -132,13 +131,14 @@ fn build(
             }
             tied
         }
-        None => match top.bool(&["tie_word_embeddings"])? {
-            Some(tied) => tied,
-            None => {
+        None => {
+            if let Some(tied) = top.bool(&["tie_word_embeddings"])? {
+                tied
+            } else {
                 provenance.insert("tied_embeddings", Provenance::Inferred);
                 family.ties_embeddings()
             }
-        },
+        }
     };
 
     let mixers = mixer::parse(&fields, family, hidden_size, layer_count, &mut provenance)?;
@@ -170,7 +170,7 @@ fn build(
         for format in quantization.formats() {
             if let WeightFormat::Unknown(name) = &format.weights {
                 provenance.insert("weight_bytes", Provenance::Assumed);
-                tracing_unknown(name, &mut warnings);
+                warn_unknown(name, &mut warnings);
             }
         }
         if let Some(kv) = quantization.declared_kv_cache() {
@@ -189,9 +189,8 @@ fn build(
     let known_family = family.is_known();
     let names = ModuleNames::of(&model_type);
     Ok(Architecture {
-        known_family,
-        names,
         model_type,
+        known_family,
         hidden_size,
         vocab_size,
         tied_embeddings,
@@ -201,11 +200,12 @@ fn build(
         quantization,
         provenance,
         warnings,
+        names,
     })
 }
 
 /// Says once that a format is unknown, if the descriptor's reader has not said it already.
-fn tracing_unknown(name: &str, warnings: &mut Vec<ModelWarning>) {
+fn warn_unknown(name: &str, warnings: &mut Vec<ModelWarning>) {
     let said = warnings.iter().any(|w| w.message.contains("stay unknown"));
     if !said {
         warnings.push(ModelWarning {

@@ -190,7 +190,7 @@ impl ModelReport {
                 row.m.map_or(String::new(), number),
                 whole(row.n),
                 whole(row.k),
-                row.groups.filter(|g| *g != 1.0).map_or(String::new(), number),
+                row.groups.filter(|g| (g - 1.0).abs() > 1e-9).map_or(String::new(), number),
                 row.weight_format.clone().unwrap_or_default(),
                 if row.flops == 0 { String::new() } else { scientific(row.flops as f64) },
                 bytes(row.bytes),

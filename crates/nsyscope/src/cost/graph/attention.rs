@@ -230,16 +230,13 @@ impl Builder<'_> {
             self.context_parallel("dcp.all_gather.q", kind, tokens * h * (latent + rope));
         }
         let sequences = self.sequences as f64;
-        let (pairs, read) = match &a.indexer {
+        let (pairs, read) = if let Some(indexer) = &a.indexer {
             // Each query reads its own selection; nothing is shared between them.
-            Some(indexer) => {
-                let reach = self.reach(AttentionSpan::Sliding(indexer.top_k));
-                (sequences * reach.pairs, sequences * reach.pairs * stored)
-            }
-            None => {
-                let reach = self.reach(AttentionSpan::Full);
-                (sequences * reach.pairs, sequences * reach.keys * stored)
-            }
+            let reach = self.reach(AttentionSpan::Sliding(indexer.top_k));
+            (sequences * reach.pairs, sequences * reach.pairs * stored)
+        } else {
+            let reach = self.reach(AttentionSpan::Full);
+            (sequences * reach.pairs, sequences * reach.keys * stored)
         };
         let shared = if decode { self.par.dcp as f64 } else { 1.0 };
         let (name, category) = match (a.indexer.is_some(), decode) {
@@ -361,6 +358,9 @@ impl Builder<'_> {
 
 #[cfg(test)]
 mod tests {
+    // Sums of small whole numbers are exact.
+    #![allow(clippy::float_cmp)]
+
     use super::*;
 
     #[test]

@@ -176,7 +176,7 @@ impl Builder<'_> {
     fn experts(&mut self, moe: &Moe, width: u64, dispatched: bool) {
         let own = self.act;
         let ep = self.par.expert_parallel_ranks();
-        if moe.experts % ep != 0 {
+        if !moe.experts.is_multiple_of(ep) {
             self.warn("parallelism", format!("{ep} ranks do not divide {} experts", moe.experts));
         }
         let slices = if self.par.expert_parallel { 1 } else { self.par.expert_ranks() };

@@ -125,9 +125,11 @@ fn kinds(fields: &Fields<'_>, family: Family<'_>, layers: usize) -> Result<Vec<K
             let listed = |list: &Option<Vec<u64>>| {
                 list.as_ref().is_some_and(|l| l.contains(&(i as u64 + 1)))
             };
-            if listed(&kda_layers) {
-                *kind = Kind::Linear;
-            } else if kda_layers.is_none() && !listed(&full_layers) {
+            let linear = match &kda_layers {
+                Some(_) => listed(&kda_layers),
+                None => !listed(&full_layers),
+            };
+            if linear {
                 *kind = Kind::Linear;
             }
             if listed(&kda_layers) && listed(&full_layers) {
@@ -149,13 +151,13 @@ fn kinds(fields: &Fields<'_>, family: Family<'_>, layers: usize) -> Result<Vec<K
             .map(|i| if i % interval == 0 { full } else { Kind::Linear })
             .collect());
     }
-    if let Some(types) = fields.numbers(&["attn_type_list"])? {
-        if types.contains(&0) {
-            return Err(error(
-                "attn_type_list",
-                "holds lightning attention (0), which is not supported".into(),
-            ));
-        }
+    if let Some(types) = fields.numbers(&["attn_type_list"])?
+        && types.contains(&0)
+    {
+        return Err(error(
+            "attn_type_list",
+            "holds lightning attention (0), which is not supported".into(),
+        ));
     }
     if let Some(pattern) = fields.numbers(&["hybrid_layer_pattern"])? {
         if pattern.len() != layers {
@@ -215,12 +217,12 @@ fn rotary_layers(
     Ok(Some((1..=layers as u64).map(|i| i % interval != 0).collect()))
 }
 
-/// Head counts and widths that only local or only global layers have (MiMo, Gemma 4).
+/// Head counts and widths that only local or only global layers have (`MiMo`, Gemma 4).
 struct LocalHeads {
-    local_heads: Option<u64>,
-    local_kv_heads: Option<u64>,
-    local_dim: Option<u64>,
-    local_value_dim: Option<u64>,
+    swa_heads: Option<u64>,
+    swa_kv_heads: Option<u64>,
+    swa_dim: Option<u64>,
+    swa_value_dim: Option<u64>,
     global_dim: Option<u64>,
     global_kv_heads: Option<u64>,
     global_shared_kv: bool,
@@ -230,10 +232,10 @@ impl LocalHeads {
     fn parse(fields: &Fields<'_>) -> Result<Self> {
         let global_kv_heads = fields.u64(&["num_global_key_value_heads"])?;
         Ok(Self {
-            local_heads: fields.u64(&["swa_num_attention_heads"])?,
-            local_kv_heads: fields.u64(&["swa_num_key_value_heads"])?,
-            local_dim: fields.u64(&["swa_head_dim"])?,
-            local_value_dim: fields.u64(&["swa_v_head_dim"])?,
+            swa_heads: fields.u64(&["swa_num_attention_heads"])?,
+            swa_kv_heads: fields.u64(&["swa_num_key_value_heads"])?,
+            swa_dim: fields.u64(&["swa_head_dim"])?,
+            swa_value_dim: fields.u64(&["swa_v_head_dim"])?,
             global_dim: fields.u64(&["global_head_dim"])?,
             global_kv_heads,
             global_shared_kv: fields.bool(&["attention_k_eq_v"])?.unwrap_or(false),
@@ -252,10 +254,10 @@ impl LocalHeads {
             set(&mut attention.kv_heads, self.global_kv_heads);
             attention.shared_kv = self.global_shared_kv;
         } else {
-            set(&mut attention.heads, self.local_heads);
-            set(&mut attention.kv_heads, self.local_kv_heads);
-            set(&mut attention.head_dim, self.local_dim);
-            set(&mut attention.value_dim, self.local_value_dim);
+            set(&mut attention.heads, self.swa_heads);
+            set(&mut attention.kv_heads, self.swa_kv_heads);
+            set(&mut attention.head_dim, self.swa_dim);
+            set(&mut attention.value_dim, self.swa_value_dim);
         }
     }
 }
@@ -295,7 +297,7 @@ fn attention(
         Some(d) if d > 0 => d,
         _ => {
             provenance.insert("head_dim", Provenance::Derived);
-            if hidden % heads != 0 {
+            if !hidden.is_multiple_of(heads) {
                 return Err(fields.missing(
                     &["head_dim"],
                     &format!("hidden size {hidden} is no multiple of {heads} heads"),
