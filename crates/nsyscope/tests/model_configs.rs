@@ -3,6 +3,7 @@
 mod model_support;
 
 use model_support::shared;
+use nsyscope::cost::{Options, Parallelism, Phase, StepGraph};
 use nsyscope::model::{self, Parameters};
 use serde_json::Value;
 
@@ -126,4 +127,51 @@ fn parameter_counts_equal_the_test_vectors() {
         compared += 1;
     }
     assert!(compared >= 10, "{compared} compared");
+}
+
+/// A prompt so long that it meets every expert reads every weight but the embedding once: the
+/// operations and the list of weights are two independent accounts of the same model.
+#[test]
+fn a_long_prompt_reads_the_whole_checkpoint() {
+    let Some(configs) = configs() else { return };
+    for (name, path) in configs {
+        let arch = model::load(&path).unwrap();
+        let phase = Phase::prefill(100_000);
+        let graph =
+            StepGraph::build(&arch, &Parallelism::default(), &phase, &Options::default()).unwrap();
+        let table = if arch.tied_embeddings {
+            0.0
+        } else {
+            (arch.hidden_size * arch.vocab_size) as f64 * arch.dtype.bytes_per_weight().unwrap()
+        };
+        let stored = arch.checkpoint_bytes().unwrap() - table;
+        let read = graph.totals().weight_bytes.unwrap();
+        let off = (read / stored - 1.0).abs();
+        assert!(off < 5e-3, "{name}: reads {read:e} of {stored:e} bytes ({off:.4})");
+    }
+}
+
+/// Splitting over ranks moves work, it does not create or lose any: sharded weights add up.
+#[test]
+fn ranks_share_the_experts_whatever_the_split() {
+    let Some(configs) = configs() else { return };
+    for (name, path) in configs {
+        let arch = model::load(&path).unwrap();
+        let routed = |par: Parallelism| {
+            let phase = Phase::decode(64, 512);
+            let graph = StepGraph::build(&arch, &par, &phase, &Options::default()).unwrap();
+            let ops = graph.ops().filter(|(op, _)| op.category == "moe/moe_gemm");
+            ops.map(|(op, n)| n as f64 * op.flops).sum::<f64>()
+        };
+        let whole = routed(Parallelism::default());
+        for (ranks, par) in [
+            (4.0, Parallelism::tensor(4)),
+            (4.0, Parallelism { expert_parallel: true, ..Parallelism::tensor(4) }),
+            (4.0, Parallelism { dp: 2, expert_parallel: true, ..Parallelism::tensor(2) }),
+            (4.0, Parallelism { attention_dp: 4, ..Parallelism::tensor(4) }),
+        ] {
+            let each = routed(par);
+            assert!((each * ranks - whole).abs() <= 1e-9 * whole, "{name} {par:?}: {each} {whole}");
+        }
+    }
 }

@@ -265,6 +265,11 @@ impl<'a> Fields<'a> {
         list.iter().map(|v| self.number(name, v)).collect::<Result<_>>().map(Some)
     }
 
+    /// A list of indices, for look-ups.
+    pub(crate) fn indices(&self, names: &[&'static str]) -> Result<Option<BTreeSet<u64>>> {
+        Ok(self.numbers(names)?.map(|list| list.into_iter().collect()))
+    }
+
     pub(crate) fn strings(&self, names: &[&'static str]) -> Result<Option<Vec<&'a str>>> {
         let Some((name, _)) = self.get(names) else { return Ok(None) };
         let Some(list) = self.list(names)? else { return Ok(None) };

@@ -6,8 +6,9 @@ use regex::{Regex, RegexBuilder};
 
 use super::document::ModelWarning;
 
-/// More wildcard patterns than this in one list are not a list of exceptions any more.
-const MAX_PATTERNS: usize = 20_000;
+/// More wildcard patterns than this in one list are not a list of exceptions any more; each is
+/// tried on every module of every layer.
+const MAX_PATTERNS: usize = 4_000;
 
 /// A set of module patterns.
 ///

@@ -19,7 +19,7 @@ use super::quantization::{self, Quantization};
 use super::weight_format::WeightFormat;
 
 /// More layers than this are a typing error.
-const MAX_LAYERS: u64 = 10_000;
+const MAX_LAYERS: u64 = 2_000;
 
 /// Where multi-modal configurations keep the language model.
 const TEXT_KEYS: [&str; 5] =

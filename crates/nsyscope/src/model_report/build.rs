@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Result;
-use crate::cost::{self, CostModel, Op, StepGraph};
+use crate::cost::{self, CostModel, KvCacheFormat, Op, Parallelism, StepGraph};
 use crate::model::{Architecture, FeedForward, ModelWarning, Parameters, Provenance};
 
 use super::{
@@ -62,6 +62,7 @@ impl ModelReport {
             )),
             parallelism: *parallelism,
             kv_cache: options.kv_cache,
+            provenance: provenance(input),
             hardware: input.cost.map(hardware_view),
             layers: layer_views(arch),
             step,
@@ -69,6 +70,26 @@ impl ModelReport {
             warnings,
         })
     }
+}
+
+/// Values that the caller left at their default are assumed, others come from the deployment.
+fn provenance(input: &ModelReportInput<'_>) -> BTreeMap<&'static str, Provenance> {
+    let given = |given: bool| if given { Provenance::Deployment } else { Provenance::Assumed };
+    BTreeMap::from([
+        ("parallelism", given(input.parallelism != Parallelism::default())),
+        ("kv_cache", given(input.options.kv_cache != KvCacheFormat::default())),
+        (
+            "weight_formats",
+            if input.options.weights.is_some() {
+                Provenance::Deployment
+            } else {
+                Provenance::Config
+            },
+        ),
+        ("step", Provenance::Derived),
+        // Uniform routing is taken for granted.
+        ("distinct_experts", Provenance::Assumed),
+    ])
 }
 
 fn fits(model: &CostModel, held: Option<f64>) -> Option<ModelWarning> {

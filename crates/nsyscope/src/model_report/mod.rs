@@ -75,6 +75,8 @@ pub struct ModelReport {
     pub parallelism: Parallelism,
     /// How keys and values are stored.
     pub kv_cache: KvCacheFormat,
+    /// What the deployment's values and the step's figures rest on.
+    pub provenance: BTreeMap<&'static str, Provenance>,
     /// The GPU and link that floors refer to.
     pub hardware: Option<HardwareView>,
     /// Every layer.

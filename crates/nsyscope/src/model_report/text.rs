@@ -173,17 +173,20 @@ impl ModelReport {
         }
         let _ = writeln!(out, "{}\n", summary.trim_fmt());
 
-        let headers = [
-            "op", "category", "calls", "M", "N", "K", "groups", "weights", "FLOPs", "bytes",
-            "floor", "bound",
-        ];
+        // Without hardware there are no floors to show.
+        let priced = self.hardware.is_some();
+        let mut headers =
+            vec!["op", "category", "calls", "M", "N", "K", "groups", "weights", "FLOPs", "bytes"];
+        if priced {
+            headers.extend(["floor", "bound"]);
+        }
         let mut ops = table(style, &headers, &[2, 3, 4, 5, 6, 8, 9, 10]);
         let mut auxiliary = false;
         for row in &step.ops {
             let mark = if row.auxiliary { "*" } else { "" };
             auxiliary |= row.auxiliary;
             let whole = |x: Option<u64>| x.map_or(String::new(), |x| x.to_string());
-            ops.add_row([
+            let mut cells = vec![
                 format!("{}{mark}", row.op),
                 row.category.to_owned(),
                 row.calls.to_string(),
@@ -194,9 +197,12 @@ impl ModelReport {
                 row.weight_format.clone().unwrap_or_default(),
                 if row.flops == 0 { String::new() } else { scientific(row.flops as f64) },
                 bytes(row.bytes),
-                if self.hardware.is_some() { time(row.floor_ns) } else { String::new() },
-                row.bound.map_or("", |b| b.as_str()).to_owned(),
-            ]);
+            ];
+            if priced {
+                cells.push(time(row.floor_ns));
+                cells.push(row.bound.map_or("", |b| b.as_str()).to_owned());
+            }
+            ops.add_row(cells);
         }
         let _ = writeln!(out, "{}", ops.trim_fmt());
         if auxiliary {
@@ -207,30 +213,24 @@ impl ModelReport {
             );
         }
         if !step.collectives.is_empty() {
-            let headers = [
-                "collective",
-                "op",
-                "ranks",
-                "count",
-                "message",
-                "floor",
-                "expected",
-                "of it latency",
-                "measured",
-            ];
+            let mut headers = vec!["collective", "op", "ranks", "count", "message"];
+            if priced {
+                headers.extend(["floor", "expected", "of it latency", "measured"]);
+            }
             let mut rows = table(style, &headers, &[2, 3, 4, 5, 6, 7, 8]);
             for c in &step.collectives {
-                rows.add_row([
+                let mut cells = vec![
                     c.kind.as_str().to_owned(),
                     c.op.to_owned(),
                     c.ranks.to_string(),
                     c.count.to_string(),
                     format!("{} B", c.message_bytes),
-                    time(c.floor_ns),
-                    time(c.expected_ns),
-                    time(c.latency_ns),
-                    c.measured_ns.map_or("-".into(), |ns| time(Some(ns))),
-                ]);
+                ];
+                if priced {
+                    cells.extend([time(c.floor_ns), time(c.expected_ns), time(c.latency_ns)]);
+                    cells.push(c.measured_ns.map_or("-".into(), |ns| time(Some(ns))));
+                }
+                rows.add_row(cells);
             }
             let _ = writeln!(out, "\n{}", rows.trim_fmt());
         }

@@ -188,15 +188,15 @@ impl Builder<'_> {
             let rotated = tokens * ((heads + 1) * rope) as f64 * own;
             self.push(Op::new("attn.rope", "rope/rotary_embedding").moves(rotated, rotated));
         }
+        if a.indexer.is_some() {
+            self.indexer(a);
+        }
         let stored = self.options.kv_cache.latent_bytes(latent, rope, own);
         self.push(
             Op::new("attn.kv_write", "kv_cache/kv_write")
                 .moves(tokens * (latent + rope) as f64 * own, 0.0)
                 .caches(0.0, tokens * stored),
         );
-        if a.indexer.is_some() {
-            self.indexer(a);
-        }
         // Sparse attention picks keys for each query, so it works on the latent in both phases.
         if self.is_decode() || a.indexer.is_some() {
             self.latent_attention(a, heads, stored);
@@ -313,6 +313,11 @@ impl Builder<'_> {
         let parts = [(module("indexer.wk"), indexer.head_dim)];
         let name = "indexer.k_proj";
         self.gemm(&Gemm { name, category: DENSE, m: t, k: hidden, parts: &parts, class });
+        let parts = [(module("indexer.weights_proj"), indexer.heads)];
+        // Engines keep this one unquantised, as they keep routers.
+        let class = ModuleClass::Router;
+        let name = "indexer.weights_proj";
+        self.gemm(&Gemm { name, category: DENSE, m: t, k: hidden, parts: &parts, class });
         let key_values = tokens * indexer.head_dim as f64 * own;
         self.push(
             Op::new("indexer.k_norm", "norm/layer_norm").moves(key_values, key_values).auxiliary(),
@@ -322,11 +327,6 @@ impl Builder<'_> {
         self.push(
             Op::new("indexer.rope", "rope/rotary_embedding").moves(rotated, rotated).auxiliary(),
         );
-        let parts = [(module("indexer.weights_proj"), indexer.heads)];
-        // Engines keep this one unquantised, as they keep routers.
-        let class = ModuleClass::Router;
-        let name = "indexer.weights_proj";
-        self.gemm(&Gemm { name, category: DENSE, m: t, k: hidden, parts: &parts, class });
         self.push(
             Op::new("indexer.q_quant", "quant/fp8_int8_quant")
                 .moves(query_values, query_values / own)

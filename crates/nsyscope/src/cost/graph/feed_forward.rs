@@ -193,9 +193,6 @@ impl Builder<'_> {
             let kind = CollectiveKind::Dispatch;
             let collective = Collective { kind, ranks: ep, message_bytes };
             self.push(Op::collective("ep.dispatch", collective));
-        } else {
-            let ids = tokens * moe.top_k as f64 * 4.0;
-            self.push(Op::new("moe.align", "moe/align_sort").moves(ids, ids).auxiliary());
         }
         let grouped = |this: &Self, name, n: u64, k: u64, parts: &[(String, u64)]| {
             let class = ModuleClass::Experts;
@@ -219,6 +216,10 @@ impl Builder<'_> {
         let precision = gate_up.precision;
         let input = if dispatched { pairs } else { tokens };
         self.quantize_input(precision, input, width, "moe.experts.quant", true);
+        if !dispatched {
+            let ids = tokens * moe.top_k as f64 * 4.0;
+            self.push(Op::new("moe.align", "moe/align_sort").moves(ids, ids).auxiliary());
+        }
         self.push(gate_up);
         let values = pairs * inner as f64 * own;
         self.push(Op::new("moe.experts.act", "moe/activation").moves(values * up as f64, values));

@@ -220,15 +220,15 @@ impl MoeFields {
 
 /// Which layers hold experts, in the spellings of the families.
 fn moe_layers(fields: &Fields<'_>, family: Family<'_>, layers: usize) -> Result<Vec<bool>> {
-    let dense_only = fields.numbers(&["mlp_only_layers"])?.unwrap_or_default();
-    if let Some(index) = dense_only.iter().find(|i| **i >= layers as u64) {
+    let dense_only = fields.indices(&["mlp_only_layers"])?.unwrap_or_default();
+    if let Some(index) = dense_only.last().filter(|i| **i >= layers as u64) {
         fields.warn("mlp_only_layers", format!("names layer {index} of {layers}"));
     }
     let frequency = fields.per_layer(&["moe_layer_freq"], layers)?;
     let all = 0..layers as u64;
     let chosen: Vec<bool> = if let Some(PerLayer::Each(flags)) = &frequency {
         flags.iter().map(|f| *f != 0).collect()
-    } else if let Some(list) = fields.numbers(&["moe_layers"])? {
+    } else if let Some(list) = fields.indices(&["moe_layers"])? {
         all.map(|i| list.contains(&i)).collect()
     } else if family.always_has_shared_expert() {
         let step = fields.u64(&["interleave_moe_layer_step"])?.unwrap_or(1).max(1);

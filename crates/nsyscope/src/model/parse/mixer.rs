@@ -1,6 +1,6 @@
 //! Attention and its relatives, layer by layer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::architecture::{
     Attention, AttentionSpan, GatedDeltaNet, Indexer, KimiDeltaAttention, Mamba, Mamba2, Mixer,
@@ -114,15 +114,15 @@ fn kinds(fields: &Fields<'_>, family: Family<'_>, layers: usize) -> Result<Vec<K
             .collect();
     }
     if let Some(linear) = fields.object(&["linear_attn_config"])? {
-        let full_layers = linear.numbers(&["full_attn_layers"])?;
-        let kda_layers = linear.numbers(&["kda_layers"])?;
+        let full_layers = linear.indices(&["full_attn_layers"])?;
+        let kda_layers = linear.indices(&["kda_layers"])?;
         if full_layers.is_none() && kda_layers.is_none() {
             return Err(linear.missing(&["kda_layers"], "it says which layers are linear"));
         }
         // Layers are counted from 1 there.
         let mut kinds = vec![full; layers];
         for (i, kind) in kinds.iter_mut().enumerate() {
-            let listed = |list: &Option<Vec<u64>>| {
+            let listed = |list: &Option<BTreeSet<u64>>| {
                 list.as_ref().is_some_and(|l| l.contains(&(i as u64 + 1)))
             };
             let linear = match &kda_layers {
