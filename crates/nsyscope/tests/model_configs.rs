@@ -2,7 +2,7 @@
 
 mod model_support;
 
-use model_support::shared;
+use model_support::{configs, shared};
 use nsyscope::cost::{Options, Parallelism, Phase, StepGraph};
 use nsyscope::model::{self, Parameters};
 use serde_json::Value;
@@ -53,21 +53,6 @@ const PUBLISHED: &[(&str, f64)] = &[
     ("mimo-v2-flash", 309.0),
     ("nemotron-3-nano-30b-a3b", 31.6),
 ];
-
-fn configs() -> Option<Vec<(String, std::path::PathBuf)>> {
-    let folder = shared("domain/models")?;
-    let mut found: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            name.ends_with(".json") && !name.contains("hf_quant_config") && name != "SOURCES.json"
-        })
-        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path))
-        .collect();
-    found.sort();
-    Some(found)
-}
 
 #[test]
 fn every_config_is_read_and_totals_agree_with_the_published_ones() {

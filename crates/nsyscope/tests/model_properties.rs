@@ -57,6 +57,8 @@ fn value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         (0u64..300).prop_map(Value::from),
+        (0u64..2_000_001).prop_map(Value::from),
+        Just(Value::from(2_000_000u64)),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
         (-1e12f64..1e12).prop_map(Value::from),
@@ -158,6 +160,10 @@ fn price(arch: &Architecture, parallelism: Parallelism, phase: Phase, options: O
 
 /// The rows sum to the step, and no part of a floor exceeds the whole.
 fn assert_conserved(step: &StepView) {
+    // Whole numbers of the report stop at the largest that 64 bits hold.
+    if step.flops == u64::MAX || step.floor_ns.is_some_and(|ns| ns > 1 << 52) {
+        return;
+    }
     let rows = || step.ops.iter().filter(|row| !row.auxiliary);
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-6 * b + step.ops.len() as f64 * 1e4;
     let flops: f64 = rows().map(|row| row.flops as f64 * row.calls as f64).sum();
@@ -203,6 +209,93 @@ fn parallelism() -> impl Strategy<Value = Parallelism> {
                 exchange,
             }
         })
+}
+
+/// The largest dimension that is accepted.
+const MOST: u64 = 2_000_000;
+
+fn enlarge(value: &mut Value) {
+    match value {
+        Value::Number(_) => *value = MOST.into(),
+        Value::Array(list) => list.iter_mut().for_each(enlarge),
+        Value::Object(map) => map.values_mut().for_each(enlarge),
+        _ => {}
+    }
+}
+
+/// Every number of a configuration at the largest that is accepted, for each family of layers.
+#[test]
+fn the_largest_dimensions_do_not_overflow() {
+    let families: [&[(&str, Value)]; 6] = [
+        &[],
+        &[
+            ("linear_num_value_heads", MOST.into()),
+            ("linear_num_key_heads", MOST.into()),
+            ("linear_key_head_dim", MOST.into()),
+            ("linear_value_head_dim", MOST.into()),
+            ("linear_conv_kernel_dim", MOST.into()),
+            ("full_attention_interval", 2.into()),
+        ],
+        &[
+            ("hybrid_override_pattern", "M*-E".into()),
+            ("mamba_num_heads", MOST.into()),
+            ("mamba_head_dim", MOST.into()),
+            ("ssm_state_size", MOST.into()),
+            ("n_groups", MOST.into()),
+            ("conv_kernel", MOST.into()),
+        ],
+        &[
+            ("attn_layer_period", 2.into()),
+            ("mamba_d_state", MOST.into()),
+            ("mamba_d_conv", MOST.into()),
+            ("mamba_expand", MOST.into()),
+            ("mamba_dt_rank", MOST.into()),
+        ],
+        &[(
+            "linear_attn_config",
+            serde_json::json!({"kda_layers": [1, 3], "num_heads": MOST,
+            "head_dim": MOST, "short_conv_kernel_size": MOST}),
+        )],
+        &[
+            ("index_topk", MOST.into()),
+            ("index_n_heads", MOST.into()),
+            ("index_head_dim", MOST.into()),
+            ("shared_expert_intermediate_size", MOST.into()),
+            ("n_shared_experts", MOST.into()),
+            ("routed_expert_hidden_size", MOST.into()),
+        ],
+    ];
+    let mut priced = 0;
+    for name in FIXTURES {
+        for family in families {
+            let mut config: Value =
+                serde_json::from_slice(&std::fs::read(fixture(name)).unwrap()).unwrap();
+            enlarge(&mut config);
+            let text = if config["text_config"].is_object() {
+                &mut config["text_config"]
+            } else {
+                &mut config
+            };
+            text["num_hidden_layers"] = 4.into();
+            text["layer_types"] = Value::Null;
+            text["first_k_dense_replace"] = 1.into();
+            for (key, value) in family {
+                text[*key] = value.clone();
+            }
+            let Ok(arch) = model::parse(config.to_string().as_bytes()) else { continue };
+            priced += 1;
+            for parallelism in [
+                Parallelism::default(),
+                Parallelism { dp: 65_536, expert_parallel: true, ..Parallelism::tensor(65_536) },
+            ] {
+                let most = 1_000_000_000;
+                price(&arch, parallelism, Phase::decode(most, most), Options::default());
+                let phase = Phase::Prefill { tokens: most, batch: 1, cached: most };
+                price(&arch, parallelism, phase, Options::default());
+            }
+        }
+    }
+    assert!(priced >= 20, "{priced} configurations were accepted");
 }
 
 proptest! {

@@ -98,13 +98,7 @@ fn categories_are_those_of_the_catalogue() {
         .iter()
         .map(|e| format!("{}/{}", e["category"].as_str().unwrap(), e["op"].as_str().unwrap()))
         .collect();
-    let folder = model_support::shared("domain/models").unwrap();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if !name.ends_with(".json") || name.contains("quant_config") || name == "SOURCES.json" {
-            continue;
-        }
+    for (name, path) in model_support::configs().unwrap() {
         let arch = model::load(&path).unwrap();
         for (dp, exchange) in [
             (1, nsyscope::cost::ExpertExchange::GatherScatter),

@@ -285,7 +285,7 @@ impl<'a> Builder<'a> {
                 precision = format.compute;
             }
             let bytes = format.weights.bytes_per_weight();
-            weights = weights.zip(bytes).map(|(sum, b)| sum + (*n * gemm.k) as f64 * b);
+            weights = weights.zip(bytes).map(|(sum, b)| sum + *n as f64 * gemm.k as f64 * b);
             let name = format.weights.name();
             if !names.contains(&name) {
                 names.push(name);

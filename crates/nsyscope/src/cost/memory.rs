@@ -39,7 +39,7 @@ pub fn state_bytes_per_sequence(arch: &Architecture, parallelism: &Parallelism) 
     let ranks = (parallelism.tp / parallelism.attention_dp.max(1)).max(1);
     let bytes = |values: u64, channels: u64, taps: u64| {
         let state = values.div_ceil(ranks) as f64 * 4.0;
-        state + (channels.div_ceil(ranks) * taps.saturating_sub(1)) as f64 * own
+        state + channels.div_ceil(ranks) as f64 * taps.saturating_sub(1) as f64 * own
     };
     let each = |mixer: &Mixer| match mixer {
         Mixer::GatedDeltaNet(g) => {

@@ -20,6 +20,25 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// The link that a name on a command line means.
+    ///
+    /// # Errors
+    /// The name is not known.
+    pub fn from_name(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_lowercase().as_str() {
+            "nvlink" => Self::Nvlink,
+            "pcie" | "pci" => Self::Pcie,
+            "network" => Self::Network,
+            other => {
+                return Err(Error::new(
+                    ErrorKind::Argument,
+                    format!("the link `{other}` is not known"),
+                )
+                .with_hint("nvlink, pcie and network are"));
+            }
+        })
+    }
+
     /// The word used in reports and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,6 +62,25 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// The protocol that `NCCL_PROTO` means.
+    ///
+    /// # Errors
+    /// The name is not known, or a list of several.
+    pub fn from_name(name: &str) -> Result<Self> {
+        Ok(match name.to_ascii_uppercase().as_str() {
+            "LL" => Self::Ll,
+            "LL128" => Self::Ll128,
+            "SIMPLE" => Self::Simple,
+            other => {
+                return Err(Error::new(
+                    ErrorKind::Argument,
+                    format!("the NCCL protocol `{other}` is not known"),
+                )
+                .with_hint("LL, LL128 and Simple are"));
+            }
+        })
+    }
+
     /// All three.
     pub const ALL: [Self; 3] = [Self::Ll, Self::Ll128, Self::Simple];
 

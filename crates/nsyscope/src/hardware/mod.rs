@@ -44,7 +44,6 @@ impl Hardware {
     ///
     /// # Panics
     /// Never: the data is part of the build and tested.
-    #[allow(clippy::expect_used)]
     pub fn builtin() -> Self {
         let gpus = parse_gpus(include_str!("../../data/gpus.toml"), &[]);
         let links = link::Links::parse(include_str!("../../data/links.toml"));

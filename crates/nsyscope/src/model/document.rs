@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 /// its list of unquantised modules is below 100 KiB.
 pub(crate) const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Beyond this a dimension is a typing error, and products of several could overflow.
-pub(crate) const MAX_DIMENSION: u64 = 100_000_000;
+/// Beyond this a dimension is a typing error. The product of three fits in 64 bits.
+pub(crate) const MAX_DIMENSION: u64 = 2_000_000;
 
 /// Something survivable that is wrong with a configuration, or that a reader
 /// of the figures has to know.

@@ -35,3 +35,17 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 pub(crate) fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs())
 }
+
+/// The configurations of the shared model folder by name.
+pub(crate) fn configs() -> Option<Vec<(String, PathBuf)>> {
+    let folder = shared("domain/models")?;
+    let mut found: Vec<(String, PathBuf)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path))
+        .filter(|(name, _)| !name.ends_with("hf_quant_config") && name != "SOURCES")
+        .collect();
+    found.sort();
+    Some(found)
+}
