@@ -28,10 +28,14 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod cost;
 mod error;
+pub mod hardware;
 pub mod health;
 pub mod interval;
 pub mod kernel;
+pub mod model;
+pub mod model_report;
 pub mod report;
 mod run;
 pub mod text;
