@@ -296,7 +296,7 @@ fn env_command(words: &[Word], env: &mut Variables) -> Result<Vec<Word>> {
             "-S" | "--split-string" => {
                 let Some(line) = words.get(at + 1) else { break };
                 let script = shell::read(&line.text, line.place.line, &line.place, env)?;
-                let mut out = script.commands.into_iter().next().map_or(Vec::new(), |c| c.words);
+                let mut out = script.commands.into_iter().next().or(script.last).map_or(Vec::new(), |c| c.words);
                 out.extend_from_slice(words.get(at + 2..).unwrap_or_default());
                 return Ok(out);
             }
@@ -391,33 +391,26 @@ fn script_of(words: &[Word]) -> Option<Word> {
 /// Replaces the launch's words by the command of a nested script that starts an engine,
 /// else by its last command.
 fn nested(launch: &mut Launch, script: &Word) -> Result<()> {
-    let read = shell::read(&script.text, script.place.line, &script.place, &launch.env)?;
-    launch.warnings.extend(read.warnings);
-    let mut last = None;
-    for command in read.commands {
-        let candidate = Launch { argv: command.words, env: command.env, ..Launch::default() };
-        // A nested shell is looked into by the next round of `strip`.
-        let engine = shallow_engine(&candidate);
-        last = Some(candidate);
-        if engine {
-            break;
-        }
-    }
-    if let Some(command) = last {
-        launch.argv = command.argv;
+    let mut read = shell::read(&script.text, script.place.line, &script.place, &launch.env)?;
+    launch.warnings.append(&mut read.warnings);
+    // A shell within is looked into by the next round of `strip`.
+    let engine = read.commands.iter().position(|command| {
+        command.words.iter().any(|word| {
+            matches!(base_name(&word.text), "vllm" | "sglang" | "trtllm-serve")
+                || word.text.starts_with("vllm.entrypoints")
+                || word.text == "sglang.launch_server"
+                || word.text == "tensorrt_llm.commands.serve"
+        })
+    });
+    let command = match engine {
+        Some(index) => Some(read.commands.swap_remove(index)),
+        None => read.last.or_else(|| read.commands.pop()),
+    };
+    if let Some(command) = command {
+        launch.argv = command.words;
         launch.env = command.env;
     }
     Ok(())
-}
-
-/// Like [`starts_engine`] for a command inside a shell, without opening further shells.
-fn shallow_engine(launch: &Launch) -> bool {
-    launch.argv.iter().any(|word| {
-        matches!(base_name(&word.text), "vllm" | "sglang" | "trtllm-serve")
-            || word.text.starts_with("vllm.entrypoints")
-            || word.text == "sglang.launch_server"
-            || word.text == "tensorrt_llm.commands.serve"
-    })
 }
 
 fn torchrun(words: &[Word], launch: &mut Launch) -> Vec<Word> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::deployment::{Deployment, Row, Source};
+use super::deployment::{Deployment, Origin, Row, Source};
 
 /// Variables that say nothing about a deployment: the image sets them.
 const NOISE: &[&str] = &["NCCL_VERSION"];
@@ -54,7 +54,11 @@ pub fn differences(ran: &Deployment, claimed: &Deployment) -> Vec<Difference> {
             (Some(one), None) | (None, Some(one)) => same_engine && !one.defaulted,
             (None, None) => false,
         };
-        if differs {
+        // What follows from a setting that is compared itself says nothing new.
+        let follows = [a, b]
+            .iter()
+            .all(|row| row.is_none_or(|row| matches!(row.source.origin, Origin::Derived(_))));
+        if differs && (!follows || *key == "world") {
             out.push(difference((*key).to_owned(), a, b));
         }
     }

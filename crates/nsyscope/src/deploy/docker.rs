@@ -251,7 +251,8 @@ fn exec_or_shell(text: &str, place: &Place) -> Result<Vec<Word>> {
 
 fn shell_words(text: &str, place: &Place, env: &Variables) -> Result<Vec<Word>> {
     let script = shell::read(&format!("arg {text}"), place.line, place, env)?;
-    let words = script.commands.into_iter().next().map_or(Vec::new(), |command| command.words);
+    let command = script.commands.into_iter().next().or(script.last);
+    let words = command.map_or(Vec::new(), |command| command.words);
     Ok(words.into_iter().skip(1).collect())
 }
 

@@ -92,7 +92,7 @@ fn unit(
     given: &Variables,
 ) -> Result<Deployment> {
     let mut texts = vec![(text.to_owned(), file.clone())];
-    for drop_in in path.map(systemd::drop_ins).unwrap_or_default() {
+    for drop_in in path.map(|path| systemd::drop_ins(path, options.instance.as_deref())).unwrap_or_default() {
         texts.push((read_text(&drop_in)?, Place::file(&drop_in)));
     }
     let launch = systemd::read(&texts, path, options.instance.as_deref(), given)?;
@@ -140,6 +140,7 @@ fn engine_options(document: &yaml::Node, given: &Variables) -> Result<Deployment
         };
         let mut deployment = interpret::deployment(launch, false)?;
         trtllm::options(document, &mut deployment)?;
+        deployment.warnings.retain(|warning| warning.code != "no-model" || deployment.model.is_none());
         super::derive::sizes(&mut deployment);
         return Ok(deployment);
     } else if has(&["model", "tensor-parallel-size", "max-num-seqs", "max_num_seqs", "served-model-name"]) {
@@ -188,9 +189,8 @@ fn commands(text: &str, file: &Place, given: &Variables) -> Result<Deployment> {
     }
     let first_line = file.file.is_some().then_some(1);
     let script = shell::read(text, first_line, file, given)?;
-    let mut launches: Vec<Launch> = script
-        .commands
-        .into_iter()
+    let commands = script.commands.into_iter().chain(script.last);
+    let mut launches: Vec<Launch> = commands
         .map(|command| Launch { argv: command.words, env: command.env, ..Launch::default() })
         .collect();
     let engines: Vec<usize> =

@@ -100,7 +100,14 @@ impl Grammar {
             };
             if self.extended && name.contains('.') {
                 let (stem, keys) = name.split_once('.').unwrap_or((name, ""));
-                if let Some(Known::Flag(flag @ Flag(_, _, Arity::Json))) = self.find(stem) {
+                let found = self.find(stem);
+                if let Some(Known::Ignored | Known::Switch) = found {
+                    at += usize::from(
+                        inline.is_none() && words.get(at).is_some_and(|word| is_value(&word.text)),
+                    );
+                    continue;
+                }
+                if let Some(Known::Flag(flag @ Flag(_, _, Arity::Json))) = found {
                     let text = match inline {
                         Some(value) => Some(value.to_owned()),
                         None => words.get(at).map(|word| word.text.clone()),
@@ -138,7 +145,7 @@ impl Grammar {
                 },
             };
             let inline = inline.map(|text| Word::new(text, &word.place));
-            if is_secret_flag(name) && !matches!(known, Some(Known::Switch)) {
+            if is_secret_flag(name) && !matches!(known, Some(Known::Switch | Known::Ignored)) {
                 if inline.is_none() {
                     at += words[at..].iter().take_while(|word| !is_flag(&word.text)).count();
                 }

@@ -137,9 +137,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first positional argument, where it can be a model.
-    pub(super) fn model(&mut self) -> Option<Setting<String>> {
-        let word = self.parsed.positionals.first()?;
+    /// The first positional argument that can be a model.
+    pub(super) fn model(&self) -> Option<Setting<String>> {
+        let word = self.parsed.positionals.iter().find(|word| !holds_a_secret(&word.text))?;
         Some(Setting::new(scrub(&word.text), Origin::Flag("argument".to_owned()), &word.place))
     }
 }

@@ -94,8 +94,8 @@ pub(super) fn is_secret_flag(word: &str) -> bool {
     let Some(name) = word.strip_prefix('-') else { return false };
     let name = name.trim_start_matches('-');
     let name = name.split_once('=').map_or(name, |(name, _)| name);
-    // `--ssl-keyfile` and the like are paths, not keys.
-    names_a_secret(name)
+    // `-H` is a header everywhere; `--ssl-keyfile` and the like are paths, not keys.
+    name == "H" || names_a_secret(name)
 }
 
 fn has_userinfo(value: &str) -> bool {

@@ -18,10 +18,16 @@ pub(super) struct Command {
     pub(super) env: Variables,
 }
 
+/// Parts of words that make a command worth keeping.
+const ENGINES: &[&str] = &["vllm", "sglang", "trtllm", "tensorrt_llm"];
+
 /// What a script says.
 #[derive(Default)]
 pub(super) struct Script {
+    /// The commands that mention an engine, in order.
     pub(super) commands: Vec<Command>,
+    /// The last command of all, unless it mentions an engine.
+    pub(super) last: Option<Command>,
     pub(super) warnings: Vec<Warning>,
     /// All variables at the end, for a script that only sets some.
     pub(super) variables: Variables,
@@ -36,7 +42,7 @@ const PREPARING: &[&str] = &[
 ];
 
 /// Most commands kept: each holds a copy of its environment.
-const MAX_COMMANDS: usize = 256;
+const MAX_COMMANDS: usize = 64;
 
 /// Reads shell text. `first_line` is where the text starts in its file; `exported` is
 /// the environment that the shell itself gets.
@@ -534,7 +540,6 @@ impl Shell<'_> {
             },
             "source" | "." => self.sourced(&words, start),
             name if PREPARING.contains(&name) => {}
-            _ if self.script.commands.len() >= MAX_COMMANDS => {}
             _ => {
                 let mut env: Variables = self
                     .variables
@@ -543,7 +548,15 @@ impl Shell<'_> {
                     .map(|(name, value)| (name.clone(), value.clone()))
                     .collect();
                 env.extend(prefix);
-                self.script.commands.push(Command { words, env });
+                let engine =
+                    words.iter().any(|word| ENGINES.iter().any(|name| word.text.contains(name)));
+                let command = Command { words, env };
+                if !engine {
+                    self.script.last = Some(command);
+                } else if self.script.commands.len() < MAX_COMMANDS {
+                    self.script.last = None;
+                    self.script.commands.push(command);
+                }
             }
         }
     }

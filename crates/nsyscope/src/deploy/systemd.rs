@@ -46,13 +46,18 @@ pub(super) fn is_unit(text: &str) -> bool {
 }
 
 /// The drop-ins of a unit file, in the order that systemd applies them.
-pub(super) fn drop_ins(unit: &Path) -> Vec<PathBuf> {
+///
+/// `NAME@.service.d` holds for every instance, `NAME@INSTANCE.service.d` for one.
+pub(super) fn drop_ins(unit: &Path, instance: Option<&str>) -> Vec<PathBuf> {
     let Some(name) = unit.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
     let mut directories = vec![format!("{name}.d")];
     if let Some((prefix, rest)) = name.split_once('@') {
-        if !rest.starts_with('.') {
-            let suffix = rest.rsplit_once('.').map_or("service", |(_, suffix)| suffix);
-            directories.insert(0, format!("{prefix}@.{suffix}.d"));
+        let (own, suffix) = rest.rsplit_once('.').unwrap_or((rest, "service"));
+        let template = format!("{prefix}@.{suffix}.d");
+        if !own.is_empty() {
+            directories.insert(0, template);
+        } else if let Some(instance) = instance.filter(|name| !name.contains('/')) {
+            directories.push(format!("{prefix}@{instance}.{suffix}.d"));
         }
     }
     let mut found: Vec<PathBuf> = Vec::new();
