@@ -50,8 +50,18 @@ const WRAPPERS: &[Wrapper] = &[
         &["mpirun", "mpiexec", "orterun"],
         "nHx",
         &[
-            "-np", "--np", "-npernode", "--host", "--hostfile", "-hostfile", "--map-by",
-            "--bind-to", "-map-by", "-bind-to", "-ppn", "--oversubscribe-limit",
+            "-np",
+            "--np",
+            "-npernode",
+            "--host",
+            "--hostfile",
+            "-hostfile",
+            "--map-by",
+            "--bind-to",
+            "-map-by",
+            "-bind-to",
+            "-ppn",
+            "--oversubscribe-limit",
         ],
         0,
     ),
@@ -296,7 +306,12 @@ fn env_command(words: &[Word], env: &mut Variables) -> Result<Vec<Word>> {
             "-S" | "--split-string" => {
                 let Some(line) = words.get(at + 1) else { break };
                 let script = shell::read(&line.text, line.place.line, &line.place, env)?;
-                let mut out = script.commands.into_iter().next().or(script.last).map_or(Vec::new(), |c| c.words);
+                let mut out = script
+                    .commands
+                    .into_iter()
+                    .next()
+                    .or(script.last)
+                    .map_or(Vec::new(), |c| c.words);
                 out.extend_from_slice(words.get(at + 2..).unwrap_or_default());
                 return Ok(out);
             }
@@ -369,23 +384,36 @@ fn takes(option: &str, next: &str) -> bool {
     let program = is_python(name)
         || matches!(
             name,
-            "vllm" | "sglang" | "trtllm-serve" | "bash" | "sh" | "env" | "numactl" | "taskset"
-                | "torchrun" | "mpirun" | "docker"
+            "vllm"
+                | "sglang"
+                | "trtllm-serve"
+                | "bash"
+                | "sh"
+                | "env"
+                | "numactl"
+                | "taskset"
+                | "torchrun"
+                | "mpirun"
+                | "docker"
         );
     !program || matches!(option, "-o" | "--output")
 }
 
+/// The text after `-c`, which may stand in one word with other options (`-euxc`); `-o`
+/// and `-O` take the next word.
 fn script_of(words: &[Word]) -> Option<Word> {
     let mut at = 0;
+    let mut is_text = false;
     while let Some(word) = words.get(at).filter(|word| word.text.starts_with(['-', '+'])) {
-        if !word.text.starts_with("--") && word.text.contains('c') {
-            // `-c`, `-lc`, `-euxc`: options may still follow before the text.
-            let rest = &words[at + 1..];
-            return rest.iter().find(|word| !word.text.starts_with('-')).cloned();
+        at += 1;
+        if word.text.starts_with("--") {
+            at += usize::from(matches!(word.text.as_str(), "--rcfile" | "--init-file"));
+            continue;
         }
-        at += if matches!(word.text.as_str(), "-o" | "--rcfile" | "-O") { 2 } else { 1 };
+        is_text |= word.text.contains('c');
+        at += usize::from(word.text.contains(['o', 'O']));
     }
-    None
+    words.get(at).filter(|_| is_text).cloned()
 }
 
 /// Replaces the launch's words by the command of a nested script that starts an engine,
@@ -415,11 +443,34 @@ fn nested(launch: &mut Launch, script: &Word) -> Result<()> {
 
 fn torchrun(words: &[Word], launch: &mut Launch) -> Vec<Word> {
     const VALUES: &[&str] = &[
-        "--nnodes", "--nproc-per-node", "--nproc_per_node", "--rdzv-backend", "--rdzv_backend",
-        "--rdzv-endpoint", "--rdzv_endpoint", "--rdzv-id", "--rdzv_id", "--rdzv-conf",
-        "--rdzv_conf", "--max-restarts", "--max_restarts", "--monitor-interval", "--start-method",
-        "--role", "--log-dir", "--log_dir", "--node-rank", "--node_rank", "--master-addr",
-        "--master_addr", "--master-port", "--master_port", "--local-addr", "--tee", "-r", "-t",
+        "--nnodes",
+        "--nproc-per-node",
+        "--nproc_per_node",
+        "--rdzv-backend",
+        "--rdzv_backend",
+        "--rdzv-endpoint",
+        "--rdzv_endpoint",
+        "--rdzv-id",
+        "--rdzv_id",
+        "--rdzv-conf",
+        "--rdzv_conf",
+        "--max-restarts",
+        "--max_restarts",
+        "--monitor-interval",
+        "--start-method",
+        "--role",
+        "--log-dir",
+        "--log_dir",
+        "--node-rank",
+        "--node_rank",
+        "--master-addr",
+        "--master_addr",
+        "--master-port",
+        "--master_port",
+        "--local-addr",
+        "--tee",
+        "-r",
+        "-t",
     ];
     process_count(words, &["--nproc-per-node", "--nproc_per_node"], launch);
     let nodes = option_number(words, &["--nnodes"]).map_or(1, |(nodes, _)| nodes);
@@ -427,7 +478,8 @@ fn torchrun(words: &[Word], launch: &mut Launch) -> Vec<Word> {
         *count = count.saturating_mul(nodes);
     }
     let at = skip_options(words, 0, "", VALUES);
-    let module = at > 0 && words[..at].iter().any(|word| matches!(word.text.as_str(), "-m" | "--module"));
+    let module =
+        at > 0 && words[..at].iter().any(|word| matches!(word.text.as_str(), "-m" | "--module"));
     let rest = words[at..].to_vec();
     if module {
         let place = rest.first().map(|word| word.place.clone()).unwrap_or_default();

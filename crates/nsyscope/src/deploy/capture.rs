@@ -34,7 +34,8 @@ pub(super) fn read(rows: &[(String, String)]) -> Result<Option<Deployment>> {
     let place = Place::default();
     let mut processes: BTreeMap<u64, Process> = BTreeMap::new();
     for (name, value) in rows {
-        let Some((number, key)) = name.strip_prefix("PROCESS_").and_then(|rest| rest.split_once(':'))
+        let Some((number, key)) =
+            name.strip_prefix("PROCESS_").and_then(|rest| rest.split_once(':'))
         else {
             continue;
         };
@@ -77,7 +78,8 @@ impl Process {
             for (name, value) in nul_separated(value) {
                 env.insert(name.to_owned(), Word::new(value, &place));
             }
-        } else if let Some((name, value)) = value.split_once('=').filter(|(name, _)| is_name(name)) {
+        } else if let Some((name, value)) = value.split_once('=').filter(|(name, _)| is_name(name))
+        {
             env.insert(name.to_owned(), Word::new(strip_quotes(value), &place));
         }
     }

@@ -43,7 +43,11 @@ fn sizes(d: &Deployment, found: &mut Vec<Warning>) {
                 "with one branch a step, {steps} steps verify {} tokens; {draft} is overridden",
                 steps.saturating_add(1)
             );
-            found.push(Warning::new("spec-tokens-overridden", message, &place(&d.spec_draft_tokens)));
+            found.push(Warning::new(
+                "spec-tokens-overridden",
+                message,
+                &place(&d.spec_draft_tokens),
+            ));
         }
     }
 }

@@ -64,8 +64,7 @@ pub(super) fn read(
     }
     let (name, mut launch, place) = launches.swap_remove(chosen);
     if names.len() > 1 {
-        let message =
-            format!("services {} start an engine; `{name}` was taken", names.join(", "));
+        let message = format!("services {} start an engine; `{name}` was taken", names.join(", "));
         launch.warn("several-services", message, place);
     }
     launch.env.extend(given.clone());
@@ -247,7 +246,9 @@ impl Reader<'_> {
             }
             Kind::Scalar { .. } if node.is_null() => {}
             Kind::Scalar { .. } => {
-                return Err(node.place.error("`environment` is a scalar, expected a map or a list"));
+                return Err(node
+                    .place
+                    .error("`environment` is a scalar, expected a map or a list"));
             }
         }
         Ok(out)

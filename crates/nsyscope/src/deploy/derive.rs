@@ -38,9 +38,7 @@ fn size(d: &Deployment, name: &str) -> Result<Option<Setting<u32>>> {
     let Some(variable) = text(d, name) else { return Ok(None) };
     match variable.value.trim().parse::<u32>().ok().filter(|size| (1..=1 << 20).contains(size)) {
         Some(size) => Ok(Some(variable.map(|_| size))),
-        None => {
-            Err(variable.source.place.error(format!("`{name}` wants a whole number from 1")))
-        }
+        None => Err(variable.source.place.error(format!("`{name}` wants a whole number from 1"))),
     }
 }
 

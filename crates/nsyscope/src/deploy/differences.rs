@@ -48,7 +48,8 @@ pub fn differences(ran: &Deployment, claimed: &Deployment) -> Vec<Difference> {
         let b = claimed_rows.iter().find(|row| row.key == *key);
         let differs = match (a, b) {
             (Some(a), Some(b)) => {
-                let unknown_engine = *key == "engine" && (a.value == "unknown" || b.value == "unknown");
+                let unknown_engine =
+                    *key == "engine" && (a.value == "unknown" || b.value == "unknown");
                 a.value != b.value && !unknown_engine
             }
             (Some(one), None) | (None, Some(one)) => same_engine && !one.defaulted,
@@ -68,11 +69,9 @@ pub fn differences(ran: &Deployment, claimed: &Deployment) -> Vec<Difference> {
         let differs = match (a, b) {
             (Some(a), Some(b)) => a.value != b.value,
             (None, Some(_)) => !ran.env.is_empty(),
-            (Some(_), None) => {
-                ["NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_"]
-                    .iter()
-                    .any(|prefix| name.starts_with(prefix))
-            }
+            (Some(_), None) => ["NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix)),
             (None, None) => false,
         };
         if differs {

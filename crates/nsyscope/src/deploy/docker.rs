@@ -19,9 +19,20 @@ const SHORT_SWITCHES: &str = "ditPq";
 
 /// Long options of `docker run` that take no value.
 const SWITCHES: &[&str] = &[
-    "--rm", "--detach", "--interactive", "--tty", "--privileged", "--init", "--read-only",
-    "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--quiet",
-    "--disable-content-trust", "--replace",
+    "--rm",
+    "--detach",
+    "--interactive",
+    "--tty",
+    "--privileged",
+    "--init",
+    "--read-only",
+    "--publish-all",
+    "--no-healthcheck",
+    "--oom-kill-disable",
+    "--sig-proxy",
+    "--quiet",
+    "--disable-content-trust",
+    "--replace",
 ];
 
 /// Reads `run ...` (or `create`, `container run`, `exec`): environment and image go to
@@ -84,7 +95,8 @@ pub(super) fn run(words: &[Word], launch: &mut Launch) -> Result<bool> {
         launch.image = Some(image.clone());
     }
     let command = words[at + 1..].to_vec();
-    launch.argv = with_entrypoint(entrypoint.map(|word| vec![word]), command, launch.image.as_ref());
+    launch.argv =
+        with_entrypoint(entrypoint.map(|word| vec![word]), command, launch.image.as_ref());
     Ok(true)
 }
 
@@ -152,7 +164,8 @@ pub(super) fn is_dockerfile(text: &str) -> bool {
     first.is_some_and(|line| {
         let mut words = line.split_whitespace();
         let word = words.next().unwrap_or_default();
-        (word.eq_ignore_ascii_case("FROM") || word.eq_ignore_ascii_case("ARG")) && words.next().is_some()
+        (word.eq_ignore_ascii_case("FROM") || word.eq_ignore_ascii_case("ARG"))
+            && words.next().is_some()
     })
 }
 
@@ -185,7 +198,8 @@ pub(super) fn dockerfile(text: &str, file: &Place) -> Result<Launch> {
                 if first.contains('=') {
                     let mut known = arguments.clone();
                     known.extend(launch.env.clone());
-                    let script = shell::read(&format!("export {rest}"), place.line, &place, &known)?;
+                    let script =
+                        shell::read(&format!("export {rest}"), place.line, &place, &known)?;
                     for (name, value) in script.variables {
                         if launch.env.contains_key(&name) || !arguments.contains_key(&name) {
                             launch.env.insert(name, value);

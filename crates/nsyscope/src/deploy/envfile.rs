@@ -116,7 +116,8 @@ fn continues(line: &str) -> bool {
 /// Splits `[export] NAME=value`; `None` where the name is not one.
 pub(super) fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
-    let line = line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).unwrap_or(line);
+    let line =
+        line.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).unwrap_or(line);
     let (name, value) = line.split_once('=')?;
     let name = name.trim();
     is_name(name).then_some((name, value))

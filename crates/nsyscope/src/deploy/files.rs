@@ -92,7 +92,9 @@ fn unit(
     given: &Variables,
 ) -> Result<Deployment> {
     let mut texts = vec![(text.to_owned(), file.clone())];
-    for drop_in in path.map(|path| systemd::drop_ins(path, options.instance.as_deref())).unwrap_or_default() {
+    for drop_in in
+        path.map(|path| systemd::drop_ins(path, options.instance.as_deref())).unwrap_or_default()
+    {
         texts.push((read_text(&drop_in)?, Place::file(&drop_in)));
     }
     let launch = systemd::read(&texts, path, options.instance.as_deref(), given)?;
@@ -124,8 +126,13 @@ fn from_yaml(text: &str, file: &Place, options: &Options, given: &Variables) -> 
 /// An engine's own option file: TensorRT-LLM's is known by its keys, others by vLLM's.
 fn engine_options(document: &yaml::Node, given: &Variables) -> Result<Deployment> {
     const TRTLLM: &[&str] = &[
-        "enable_attention_dp", "cuda_graph_config", "kv_cache_config", "moe_config",
-        "tensor_parallel_size", "moe_expert_parallel_size", "disable_overlap_scheduler",
+        "enable_attention_dp",
+        "cuda_graph_config",
+        "kv_cache_config",
+        "moe_config",
+        "tensor_parallel_size",
+        "moe_expert_parallel_size",
+        "disable_overlap_scheduler",
     ];
     let mut words = reader::words_of(document)?;
     let has = |keys: &[&str]| keys.iter().any(|key| document.get(key).is_some());
@@ -140,10 +147,18 @@ fn engine_options(document: &yaml::Node, given: &Variables) -> Result<Deployment
         };
         let mut deployment = interpret::deployment(launch, false)?;
         trtllm::options(document, &mut deployment)?;
-        deployment.warnings.retain(|warning| warning.code != "no-model" || deployment.model.is_none());
+        deployment
+            .warnings
+            .retain(|warning| warning.code != "no-model" || deployment.model.is_none());
         super::derive::sizes(&mut deployment);
         return Ok(deployment);
-    } else if has(&["model", "tensor-parallel-size", "max-num-seqs", "max_num_seqs", "served-model-name"]) {
+    } else if has(&[
+        "model",
+        "tensor-parallel-size",
+        "max-num-seqs",
+        "max_num_seqs",
+        "served-model-name",
+    ]) {
         "vllm"
     } else {
         return Err(document
@@ -253,13 +268,20 @@ fn columns_before_command(words: &[&str]) -> Option<usize> {
     };
     let clock = |index: usize| {
         words.get(index).is_some_and(|word| {
-            word.contains(':') && word.bytes().all(|byte| byte.is_ascii_digit() || b":-.".contains(&byte))
+            word.contains(':')
+                && word.bytes().all(|byte| byte.is_ascii_digit() || b":-.".contains(&byte))
         })
     };
     match () {
         () if digits(1) && clock(9) => Some(10),
         () if digits(1) && digits(2) && clock(6) => Some(7),
-        () if digits(0) && words.len() > 1 => Some(if clock(2) { 3 } else if clock(3) { 4 } else { 1 }),
+        () if digits(0) && words.len() > 1 => Some(if clock(2) {
+            3
+        } else if clock(3) {
+            4
+        } else {
+            1
+        }),
         () => None,
     }
 }

@@ -88,7 +88,8 @@ fn list_of(variable: &str, list: &str, names: &[&'static str]) -> Result<Vec<&'s
     let mut listed = Vec::new();
     for item in list.split(',').map(str::trim) {
         let known = names.iter().find(|name| name.eq_ignore_ascii_case(item));
-        listed.push(*known.ok_or_else(|| bad(variable, "names something that NCCL does not have"))?);
+        listed
+            .push(*known.ok_or_else(|| bad(variable, "names something that NCCL does not have"))?);
     }
     Ok(names.iter().copied().filter(|name| listed.contains(name) != negated).collect())
 }

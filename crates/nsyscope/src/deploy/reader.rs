@@ -131,9 +131,7 @@ impl<'a> Reader<'a> {
         };
         match value {
             Value::Object(map) => Ok(Some((map, Json { occurrence }))),
-            _ => Err(occurrence
-                .place
-                .error(format!("{} is not a JSON object", occurrence.shown))),
+            _ => Err(occurrence.place.error(format!("{} is not a JSON object", occurrence.shown))),
         }
     }
 
@@ -160,7 +158,11 @@ impl Json<'_> {
         self.occurrence.place.error(message)
     }
 
-    pub(super) fn text(&self, map: &Map<String, Value>, key: &str) -> Result<Option<Setting<String>>> {
+    pub(super) fn text(
+        &self,
+        map: &Map<String, Value>,
+        key: &str,
+    ) -> Result<Option<Setting<String>>> {
         match map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(self.setting(key, scrub(text)))),
@@ -172,7 +174,11 @@ impl Json<'_> {
         }
     }
 
-    pub(super) fn integer(&self, map: &Map<String, Value>, key: &str) -> Result<Option<Setting<u64>>> {
+    pub(super) fn integer(
+        &self,
+        map: &Map<String, Value>,
+        key: &str,
+    ) -> Result<Option<Setting<u64>>> {
         match map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_u64() {
@@ -191,7 +197,11 @@ impl Json<'_> {
         }
     }
 
-    pub(super) fn boolean(&self, map: &Map<String, Value>, key: &str) -> Result<Option<Setting<bool>>> {
+    pub(super) fn boolean(
+        &self,
+        map: &Map<String, Value>,
+        key: &str,
+    ) -> Result<Option<Setting<bool>>> {
         match map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Bool(value)) => Ok(Some(self.setting(key, *value))),
@@ -199,7 +209,11 @@ impl Json<'_> {
         }
     }
 
-    pub(super) fn integers(&self, map: &Map<String, Value>, key: &str) -> Result<Option<Setting<Vec<u64>>>> {
+    pub(super) fn integers(
+        &self,
+        map: &Map<String, Value>,
+        key: &str,
+    ) -> Result<Option<Setting<Vec<u64>>>> {
         match map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(items)) => {

@@ -5,16 +5,40 @@
 
 /// Prefixes of variables that change how an engine, NCCL or CUDA runs.
 const PREFIXES: &[&str] = &[
-    "NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "NVSHMEM_", "TORCH_NCCL_",
-    "TORCH_SYMM_MEM_", "FLASHINFER_", "DEEPEP_", "DEEP_EP_", "DG_JIT_", "UCX_",
+    "NCCL_",
+    "VLLM_",
+    "SGLANG_",
+    "SGL_",
+    "TRTLLM_",
+    "TLLM_",
+    "NVSHMEM_",
+    "TORCH_NCCL_",
+    "TORCH_SYMM_MEM_",
+    "FLASHINFER_",
+    "DEEPEP_",
+    "DEEP_EP_",
+    "DG_JIT_",
+    "UCX_",
 ];
 
 /// Variables kept by their whole name.
 const NAMES: &[&str] = &[
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "NVIDIA_VISIBLE_DEVICES", "HF_HOME",
-    "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-    "OMP_NUM_THREADS", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HF_HOME",
+    "HF_HUB_OFFLINE",
+    "TRANSFORMERS_OFFLINE",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "OMP_NUM_THREADS",
+    "WORLD_SIZE",
+    "RANK",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
     "TORCHINDUCTOR_COMPILE_THREADS",
 ];
 
@@ -23,9 +47,25 @@ const HARMLESS: &[&str] = &["VLLM_SHARED_EXPERTS_STREAM_TOKEN_THRESHOLD"];
 
 /// Words of a name that mark a secret.
 const MARKS: &[&str] = &[
-    "KEY", "KEYS", "TOKEN", "PASS", "PASSWD", "PASSPHRASE", "PWD", "AUTH", "AUTHORIZATION",
-    "BEARER", "COOKIE", "CREDENTIAL", "CREDENTIALS", "CREDS", "PRIVATE", "SIGNATURE", "HEADER",
-    "HEADERS", "DSN", "WEBHOOK",
+    "KEY",
+    "KEYS",
+    "TOKEN",
+    "PASSWD",
+    "PASSPHRASE",
+    "PWD",
+    "AUTH",
+    "AUTHORIZATION",
+    "BEARER",
+    "COOKIE",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "PRIVATE",
+    "SIGNATURE",
+    "HEADER",
+    "HEADERS",
+    "DSN",
+    "WEBHOOK",
 ];
 
 /// Parts that mark a secret wherever they stand in a name.
@@ -33,8 +73,26 @@ const PARTS: &[&str] = &["SECRET", "PASSWORD", "APIKEY", "API_KEY", "ACCESSKEY",
 
 /// How well-known credentials begin.
 const CREDENTIALS: &[&str] = &[
-    "sk-", "sk_", "hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA",
-    "ASIA", "eyJ", "nvapi-", "Bearer ", "Basic ", "AIza", "-----BEGIN", "dckr_pat_", "pypi-",
+    "sk-",
+    "sk_",
+    "hf_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "ASIA",
+    "eyJ",
+    "nvapi-",
+    "Bearer ",
+    "Basic ",
+    "AIza",
+    "-----BEGIN",
+    "dckr_pat_",
+    "pypi-",
 ];
 
 /// Whether a variable of this name and value may be kept and shown.
@@ -61,7 +119,10 @@ fn is_number(value: &str) -> bool {
 /// Whether a name (of a flag, a key or a variable) marks a secret.
 pub(super) fn names_a_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
-    PARTS.iter().any(|part| name.contains(part))
+    // `pass_config` configures compiler passes.
+    name.ends_with("_PASS")
+        || name == "PASS"
+        || PARTS.iter().any(|part| name.contains(part))
         || name.split('_').any(|part| {
             MARKS.contains(&part)
                 || (part != "TOKENS" && (part.ends_with("TOKEN") || part.ends_with("PASSWD")))

@@ -421,7 +421,8 @@ impl Shell<'_> {
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let mut name = String::new();
-                while let Some(c) = self.peek(0).filter(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                while let Some(c) = self.peek(0).filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+                {
                     name.push(c);
                     self.bump();
                 }
@@ -444,12 +445,7 @@ impl Shell<'_> {
         }
     }
 
-    fn reference(
-        &mut self,
-        body: &str,
-        current: &mut Current,
-        place: &Place,
-    ) -> String {
+    fn reference(&mut self, body: &str, current: &mut Current, place: &Place) -> String {
         let array = body.strip_suffix("[@]").or_else(|| body.strip_suffix("[*]"));
         if let Some(items) = array.and_then(|name| self.arrays.get(name)) {
             let mut items = items.iter().map(|word| word.text.clone());

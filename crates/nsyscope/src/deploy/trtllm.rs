@@ -25,9 +25,21 @@ const FLAGS: &[Flag] = &[
 const SWITCHES: &[&str] = &["trust-remote-code", "fail-fast-on-attention-window-too-large"];
 
 const IGNORED: &[&str] = &[
-    "host", "port", "backend", "tokenizer", "max-beam-width", "kv-cache-free-gpu-memory-fraction",
-    "gpus-per-node", "cluster-size", "num-postprocess-workers", "reasoning-parser", "tool-parser",
-    "metadata-server-config-file", "server-role", "log-level", "custom-tokenizer",
+    "host",
+    "port",
+    "backend",
+    "tokenizer",
+    "max-beam-width",
+    "kv-cache-free-gpu-memory-fraction",
+    "gpus-per-node",
+    "cluster-size",
+    "num-postprocess-workers",
+    "reasoning-parser",
+    "tool-parser",
+    "metadata-server-config-file",
+    "server-role",
+    "log-level",
+    "custom-tokenizer",
 ];
 
 pub(super) const GRAMMAR: Grammar = Grammar {
@@ -55,7 +67,9 @@ pub(super) fn fill(parsed: &Parsed, d: &mut Deployment) -> Result<()> {
         Given::Words(words) => words.last(),
         _ => None,
     });
-    if let Some(document) = file.map(|file| option_document(file, &mut d.warnings)).transpose()?.flatten() {
+    if let Some(document) =
+        file.map(|file| option_document(file, &mut d.warnings)).transpose()?.flatten()
+    {
         options(&document, d)?;
     }
     Ok(())
@@ -93,9 +107,8 @@ pub(super) fn options(node: &Node, d: &mut Deployment) -> Result<()> {
         if let Some(sizes) = graphs.get("batch_sizes") {
             let values: Option<Vec<u64>> =
                 sizes.items().iter().map(|item| item.text()?.parse().ok()).collect();
-            let values = values.ok_or_else(|| {
-                sizes.place.error("`batch_sizes` is not a list of whole numbers")
-            })?;
+            let values = values
+                .ok_or_else(|| sizes.place.error("`batch_sizes` is not a list of whole numbers"))?;
             d.capture_sizes =
                 Some(Setting::new(values, Origin::Key("batch_sizes".to_owned()), &sizes.place));
         }

@@ -122,8 +122,11 @@ impl Deployment {
             .map(|(name, setting)| {
                 let place = &setting.source.place;
                 let mut source = if place.is_unknown() { String::new() } else { place.to_string() };
-                if let Some(Some(allowed)) = self.nccl.get(name).map(|choice| choice["allreduce"].clone()) {
-                    let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+                if let Some(Some(allowed)) =
+                    self.nccl.get(name).map(|choice| choice["allreduce"].clone())
+                {
+                    let list =
+                        if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
                     let gap = if source.is_empty() { "" } else { "; " };
                     let _ = write!(source, "{gap}all-reduce may use {list}");
                 }
@@ -165,7 +168,12 @@ fn printable(text: &str) -> String {
 
 fn table(out: &mut String, lines: &[Line], width: usize) {
     let longest = |part: fn(&Line) -> &String, most: usize| {
-        lines.iter().map(|line| part(line).chars().count()).filter(|n| *n <= most).max().unwrap_or(0)
+        lines
+            .iter()
+            .map(|line| part(line).chars().count())
+            .filter(|n| *n <= most)
+            .max()
+            .unwrap_or(0)
     };
     let keys = longest(|line| &line.key, usize::MAX);
     let values = longest(|line| &line.value, 32);

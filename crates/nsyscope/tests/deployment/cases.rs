@@ -43,8 +43,11 @@ fn every_case_holds_as_text_and_as_file() {
     let cases = cases["cases"].as_array().unwrap();
     assert!(cases.len() >= 37);
     for case in cases {
-        let (id, kind, input) =
-            (case["id"].as_str().unwrap(), case["kind"].as_str().unwrap(), case["input"].as_str().unwrap());
+        let (id, kind, input) = (
+            case["id"].as_str().unwrap(),
+            case["kind"].as_str().unwrap(),
+            case["input"].as_str().unwrap(),
+        );
         let file = directory.path().join(format!("{id}.{}", extension(kind)));
         std::fs::write(&file, input).unwrap();
         let from_text = match kind {
