@@ -86,13 +86,14 @@ pub(super) fn strip(launch: &mut Launch) -> Result<Program> {
         match name.as_str() {
             "env" => launch.argv = env_command(&rest, &mut launch.env)?,
             "nsys" | "ncu" | "nv-nsight-cu-cli" => launch.argv = profiler(&rest, launch),
-            "bash" | "sh" | "zsh" | "dash" | "ash" => match script_of(&rest) {
-                Some(script) => nested(launch, &script)?,
-                None => {
+            "bash" | "sh" | "zsh" | "dash" | "ash" => {
+                if let Some(script) = script_of(&rest) {
+                    nested(launch, &script)?;
+                } else {
                     launch.argv = words;
                     return Ok(Program::Other);
                 }
-            },
+            }
             "docker" | "podman" | "nerdctl" => {
                 if !docker::run(&rest, launch)? {
                     launch.argv = words;
@@ -141,8 +142,10 @@ pub(super) fn strip(launch: &mut Launch) -> Result<Program> {
                 launch.env.insert(name.to_owned(), Word::new(value, &first.place));
                 launch.argv = rest;
             }
-            name => match WRAPPERS.iter().find(|wrapper| wrapper.0.contains(&name)) {
-                Some(Wrapper(_, shorts, longs, own)) => {
+            name => {
+                if let Some(Wrapper(_, shorts, longs, own)) =
+                    WRAPPERS.iter().find(|wrapper| wrapper.0.contains(&name))
+                {
                     if name.starts_with("mpi") || matches!(name, "srun" | "orterun") {
                         process_count(&rest, &["-np", "--np", "-n", "--ntasks"], launch);
                     }
@@ -151,12 +154,11 @@ pub(super) fn strip(launch: &mut Launch) -> Result<Program> {
                     if name == "accelerate" && !launch.argv.is_empty() {
                         launch.argv.remove(0);
                     }
-                }
-                None => {
+                } else {
                     launch.argv = words;
                     return Ok(script(name));
                 }
-            },
+            }
         }
     }
     Ok(Program::Other)
@@ -195,7 +197,7 @@ fn after_subcommand(mut words: Vec<Word>, subcommand: &str) -> Vec<Word> {
 
 fn vllm(mut words: Vec<Word>, launch: &mut Launch) -> Program {
     match words.first().map(|word| word.text.as_str()) {
-        Some("serve") => {
+        Some("serve" | "run-batch") => {
             words.remove(0);
         }
         Some("bench") => {
@@ -206,9 +208,6 @@ fn vllm(mut words: Vec<Word>, launch: &mut Launch) -> Program {
             words.drain(..words.len().min(2));
             launch.argv = words;
             return if local { Program::Vllm } else { Program::Other };
-        }
-        Some("run-batch") => {
-            words.remove(0);
         }
         Some(word) if !is_flag(word) => {
             launch.argv = words;
@@ -351,11 +350,12 @@ fn profiler(words: &[Word], launch: &mut Launch) -> Vec<Word> {
             None => (text, None),
         };
         let bare = matches!(name, "-h" | "--help" | "--version" | "-v");
-        if value.is_none() && !bare {
-            if let Some(next) = words.get(at).filter(|next| takes(name, &next.text)) {
-                value = Some(next.text.clone());
-                at += 1;
-            }
+        if value.is_none()
+            && !bare
+            && let Some(next) = words.get(at).filter(|next| takes(name, &next.text))
+        {
+            value = Some(next.text.clone());
+            at += 1;
         }
         let Some(value) = value else { continue };
         match name {
@@ -497,8 +497,12 @@ fn process_count(words: &[Word], names: &[&str], launch: &mut Launch) {
     }
 }
 
+fn is_script(text: &str) -> bool {
+    std::path::Path::new(text).extension().is_some_and(|extension| extension == "py")
+}
+
 fn option_number<'a>(words: &'a [Word], names: &[&str]) -> Option<(u32, &'a Word)> {
-    words.iter().enumerate().take_while(|(_, word)| !word.text.ends_with(".py")).find_map(
+    words.iter().enumerate().take_while(|(_, word)| !is_script(&word.text)).find_map(
         |(at, word)| {
             let (name, value) = match word.text.split_once('=') {
                 Some((name, value)) => (name, value),

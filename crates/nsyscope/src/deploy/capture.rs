@@ -62,10 +62,10 @@ pub(super) fn read(rows: &[(String, String)]) -> Result<Option<Deployment>> {
     }
     let chosen = launches.iter().position(starts_engine).unwrap_or(0);
     let mut deployment = interpret::deployment(launches.swap_remove(chosen), false)?;
-    if let Some(mode) = &mut deployment.cuda_graph_trace {
-        if mode.source.origin == Origin::Flag("--cuda-graph-trace".to_owned()) {
-            mode.source.origin = Origin::Capture("CUDA_GRAPH_TRACE_OPTIONS:MODE".to_owned());
-        }
+    if let Some(mode) = &mut deployment.cuda_graph_trace
+        && mode.source.origin == Origin::Flag("--cuda-graph-trace".to_owned())
+    {
+        mode.source.origin = Origin::Capture("CUDA_GRAPH_TRACE_OPTIONS:MODE".to_owned());
     }
     Ok(Some(deployment))
 }

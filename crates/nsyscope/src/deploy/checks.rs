@@ -18,37 +18,37 @@ fn sizes(d: &Deployment, found: &mut Vec<Warning>) {
     let place = |setting: &Option<super::Setting<u32>>| {
         setting.as_ref().map(|s| s.source.place.clone()).unwrap_or_default()
     };
-    if let (Some(tp), Some(dcp)) = (value(&d.tp), value(&d.dcp)) {
-        if dcp > 1 && !tp.is_multiple_of(dcp) {
-            let message = format!("decode context parallelism {dcp} does not divide tp = {tp}");
-            found.push(Warning::new("sizes-do-not-divide", message, &place(&d.dcp)));
-        }
+    if let (Some(tp), Some(dcp)) = (value(&d.tp), value(&d.dcp))
+        && dcp > 1
+        && !tp.is_multiple_of(dcp)
+    {
+        let message = format!("decode context parallelism {dcp} does not divide tp = {tp}");
+        found.push(Warning::new("sizes-do-not-divide", message, &place(&d.dcp)));
     }
     let nodes = value(&d.nnodes).unwrap_or(1).max(1);
     let one_node = nodes == 1 && d.dp_local.is_none() && d.dp_start_rank.is_none();
     let ray = d.executor_backend.as_ref().is_some_and(|backend| backend.value == "ray");
-    if let (Some(world), Some(gpus)) = (value(&d.world), value(&d.visible_gpus)) {
-        if one_node && !ray && world > gpus {
-            let message = format!("{world} ranks, but only {gpus} GPUs are visible");
-            found.push(Warning::new("too-few-gpus", message, &place(&d.visible_gpus)));
-        }
+    if let (Some(world), Some(gpus)) = (value(&d.world), value(&d.visible_gpus))
+        && one_node
+        && !ray
+        && world > gpus
+    {
+        let message = format!("{world} ranks, but only {gpus} GPUs are visible");
+        found.push(Warning::new("too-few-gpus", message, &place(&d.visible_gpus)));
     }
     if d.engine() != Engine::Unknown && d.model.is_none() {
         let message = "no model is named".to_owned();
         found.push(Warning::new("no-model", message, &Place::default()));
     }
-    if let (Some(draft), Some(steps)) = (value(&d.spec_draft_tokens), value(&d.spec_steps)) {
-        if value(&d.spec_topk) == Some(1) && draft != steps.saturating_add(1) {
-            let message = format!(
-                "with one branch a step, {steps} steps verify {} tokens; {draft} is overridden",
-                steps.saturating_add(1)
-            );
-            found.push(Warning::new(
-                "spec-tokens-overridden",
-                message,
-                &place(&d.spec_draft_tokens),
-            ));
-        }
+    if let (Some(draft), Some(steps)) = (value(&d.spec_draft_tokens), value(&d.spec_steps))
+        && value(&d.spec_topk) == Some(1)
+        && draft != steps.saturating_add(1)
+    {
+        let message = format!(
+            "with one branch a step, {steps} steps verify {} tokens; {draft} is overridden",
+            steps.saturating_add(1)
+        );
+        found.push(Warning::new("spec-tokens-overridden", message, &place(&d.spec_draft_tokens)));
     }
 }
 
@@ -57,12 +57,12 @@ fn nccl(d: &Deployment, found: &mut Vec<Warning>) {
         let choice = d.nccl.get(variable)?.get("allreduce")?.as_ref()?;
         Some((choice.clone(), d.env.get(variable)?.source.place.clone()))
     };
-    if let Some((protocols, place)) = only("NCCL_PROTO") {
-        if protocols == ["LL"] {
-            let message = "NCCL_PROTO leaves LL only: half the bandwidth of a link carries flags, \
+    if let Some((protocols, place)) = only("NCCL_PROTO")
+        && protocols == ["LL"]
+    {
+        let message = "NCCL_PROTO leaves LL only: half the bandwidth of a link carries flags, \
                            which costs in large messages (prefill)";
-            found.push(Warning::new("nccl-ll-only", message, &place));
-        }
+        found.push(Warning::new("nccl-ll-only", message, &place));
     }
     if let Some((algorithms, place)) = only("NCCL_ALGO") {
         if algorithms.is_empty() {

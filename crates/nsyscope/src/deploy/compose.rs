@@ -217,14 +217,11 @@ impl Reader<'_> {
         match &node.kind {
             Kind::Map(entries) => {
                 for (name, value) in entries {
-                    let word = match &value.kind {
-                        Kind::Scalar { .. } => {
-                            self.text(value).unwrap_or_else(|| unknown(&value.place))
-                        }
-                        _ => {
-                            let message = format!("variable `{name}` is {}", value.noun());
-                            return Err(value.place.error(message));
-                        }
+                    let word = if let Kind::Scalar { .. } = &value.kind {
+                        self.text(value).unwrap_or_else(|| unknown(&value.place))
+                    } else {
+                        let message = format!("variable `{name}` is {}", value.noun());
+                        return Err(value.place.error(message));
                     };
                     out.insert(name.clone(), word);
                 }

@@ -240,9 +240,9 @@ settings! {
     attn_tp: u32,
     /// Ranks that one expert is sliced over.
     moe_tp: u32,
-    /// Data parallelism inside the MoE (`SGLang`).
+    /// Data parallelism inside the `MoE` (`SGLang`).
     moe_dp: u32,
-    /// TP of the dense layers of a MoE model (`SGLang`).
+    /// TP of the dense layers of a `MoE` model (`SGLang`).
     moe_dense_tp: u32,
     /// GPUs in all.
     world: u32,

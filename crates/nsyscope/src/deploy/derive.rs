@@ -50,11 +50,11 @@ pub(super) fn sizes(d: &mut Deployment) {
         Engine::Trtllm => trtllm(d),
         Engine::Unknown => {}
     }
-    if d.tokens_per_step.is_none() {
-        if let Some(drafted) = &d.spec_tokens {
-            let tokens = drafted.value.saturating_add(1);
-            d.tokens_per_step = Some(Setting::derived(tokens, "spec_tokens + 1", false));
-        }
+    if d.tokens_per_step.is_none()
+        && let Some(drafted) = &d.spec_tokens
+    {
+        let tokens = drafted.value.saturating_add(1);
+        d.tokens_per_step = Some(Setting::derived(tokens, "spec_tokens + 1", false));
     }
 }
 

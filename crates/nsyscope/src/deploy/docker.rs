@@ -65,25 +65,23 @@ pub(super) fn run(words: &[Word], launch: &mut Launch) -> Result<bool> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (name, inline),
         };
-        let value = match inline {
-            Some(value) => value,
-            None => {
-                let Some(value) = words.get(at) else { break };
-                at += 1;
-                value.text.clone()
-            }
+        let value = if let Some(value) = inline {
+            value
+        } else {
+            let Some(value) = words.get(at) else { break };
+            at += 1;
+            value.text.clone()
         };
         match name {
-            "-e" | "--env" => match envfile::assignment(&value) {
-                Some((name, value)) => {
+            "-e" | "--env" => {
+                if let Some((name, value)) = envfile::assignment(&value) {
                     launch.env.insert(name.to_owned(), Word::new(value, &word.place));
-                }
-                None => {
+                } else {
                     let unknown = Word::new(RUNTIME.to_string(), &word.place);
                     let value_there = host.get(&value).cloned().unwrap_or(unknown);
                     launch.env.insert(value, value_there);
                 }
-            },
+            }
             "--env-file" => env_file(Path::new(&value), &word.place, launch)?,
             "--entrypoint" => entrypoint = Some(Word::new(value, &word.place)),
             "--gpus" => launch.gpus = gpu_count(&value).map(|n| (n, word.place.clone(), "--gpus")),
@@ -232,15 +230,12 @@ fn instructions(text: &str, file: &Place) -> Vec<(String, Place)> {
             continue;
         }
         let (mut joined, start) = pending.take().unwrap_or((String::new(), number));
-        match line.strip_suffix('\\') {
-            Some(more) => {
-                joined.push_str(more);
-                pending = Some((joined, start));
-            }
-            None => {
-                joined.push_str(line);
-                out.push((joined, file.at_line(start)));
-            }
+        if let Some(more) = line.strip_suffix('\\') {
+            joined.push_str(more);
+            pending = Some((joined, start));
+        } else {
+            joined.push_str(line);
+            out.push((joined, file.at_line(start)));
         }
     }
     out.extend(pending.map(|(line, start)| (line, file.at_line(start))));

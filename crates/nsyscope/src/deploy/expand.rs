@@ -46,9 +46,8 @@ pub(super) fn braced(
             }
             Expansion::Text(value.unwrap_or_else(|| RUNTIME.to_string()))
         }
-        Some('-' | '=') if set => Expansion::Text(value.unwrap_or_default()),
+        Some('-' | '=' | '?') if set => Expansion::Text(value.unwrap_or_default()),
         Some('-' | '=') => Expansion::Text(other(chars.as_str(), unset)),
-        Some('?') if set => Expansion::Text(value.unwrap_or_default()),
         Some('?') => Expansion::Required(name.to_owned()),
         Some('+') if set => Expansion::Text(other(chars.as_str(), unset)),
         Some('+') => Expansion::Text(String::new()),

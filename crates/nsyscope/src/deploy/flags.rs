@@ -119,18 +119,18 @@ impl Grammar {
                     };
                     let Some(text) = text.filter(|_| !names_a_secret(keys)) else { continue };
                     let value = if appends {
-                        Value::Array(text.split(',').map(|item| scalar(item)).collect())
+                        Value::Array(text.split(',').map(scalar).collect())
                     } else {
                         serde_json::from_str(&text).unwrap_or(Value::String(text))
                     };
                     let stem = self.normal(stem);
-                    let index = match dotted.iter().position(|(name, ..)| *name == stem) {
-                        Some(index) => index,
-                        None => {
+                    let index =
+                        if let Some(index) = dotted.iter().position(|(name, ..)| *name == stem) {
+                            index
+                        } else {
                             dotted.push((stem, flag, word.place.clone(), Map::new()));
                             dotted.len() - 1
-                        }
-                    };
+                        };
                     insert(&mut dotted[index].3, keys, value, 0);
                     continue;
                 }

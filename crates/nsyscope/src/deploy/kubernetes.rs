@@ -74,8 +74,8 @@ fn collect<'a>(node: &'a Node, out: &mut Vec<&'a Node>) -> Result<()> {
 }
 
 fn read_container(node: &Node) -> Result<Launch> {
-    let mut launch = Launch::default();
-    launch.image = node.get("image").and_then(word);
+    let image = node.get("image").and_then(word);
+    let mut launch = Launch { image, ..Launch::default() };
     for variable in node.get("env").map(Node::items).unwrap_or_default() {
         let Some(name) = variable.get("name").and_then(Node::text) else {
             return Err(variable.place.error("an entry of `env` has no `name`"));

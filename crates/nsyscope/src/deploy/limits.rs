@@ -1,4 +1,4 @@
-//! Reading files within limits: regular, UTF-8, and not huge.
+//! Reading files within limits: UTF-8, and not huge.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,8 +16,9 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     let io = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot be read: {error}")).in_file(path)
     };
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(Error::new(ErrorKind::Deployment, "is not a regular file")
+    // A pipe is welcome: `nsyscope deployment <(systemctl cat llm)`.
+    if std::fs::metadata(path).map_err(io)?.is_dir() {
+        return Err(Error::new(ErrorKind::Deployment, "is a directory")
             .in_file(path)
             .with_hint("give the unit, compose file, script or command line itself"));
     }
@@ -27,7 +28,7 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     check_size(bytes.len(), &Place::file(path))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = error.as_bytes()[..valid].split(|byte| *byte == b'\n').count();
         Error::new(ErrorKind::Deployment, "is not UTF-8 text")
             .in_file(path)
             .at(format!("line {line}"))

@@ -67,7 +67,7 @@ pub fn nccl_choice(variable: &str, value: &str) -> Result<NcclChoice> {
         .collect())
 }
 
-/// Broadcast and reduce only have rings; trees, chains and NVLSTree only all-reduce;
+/// Broadcast and reduce only have rings; trees, chains and `NVLSTree` only all-reduce;
 /// PAT only all-gather and reduce-scatter.
 fn algorithm_exists(function: &str, algorithm: &str) -> bool {
     match function {

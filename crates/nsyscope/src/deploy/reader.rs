@@ -33,10 +33,6 @@ impl<'a> Reader<'a> {
         self.parsed.flags.get(flag)
     }
 
-    pub(super) fn has(&self, flag: &str) -> bool {
-        self.occurrence(flag).is_some()
-    }
-
     /// The value of a flag as one word; `None` (and a warning) where only a run tells.
     fn word(&mut self, flag: &str) -> Option<(&'a Occurrence, &'a Word)> {
         let occurrence = self.occurrence(flag)?;

@@ -189,10 +189,11 @@ impl Shell<'_> {
         if self.peek(0).is_some_and(|c| !"\n;&|()<>".contains(c)) {
             self.word(&mut target, &mut Vec::new())?;
         }
-        if heredoc && !here_string {
-            if let Some(end) = target.into_iter().next() {
-                self.heredocs.push((end.text, indented));
-            }
+        if heredoc
+            && !here_string
+            && let Some(end) = target.into_iter().next()
+        {
+            self.heredocs.push((end.text, indented));
         }
         Ok(())
     }

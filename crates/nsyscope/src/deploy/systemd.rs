@@ -274,16 +274,15 @@ fn arguments(
         let whole = text.strip_prefix('$').filter(|name| envfile::is_name(name));
         // Quotes are gone by then: `"$NAME"` splits too.
         match whole.filter(|_| expands) {
-            Some(name) => match environment.get(name) {
-                Some(value) => {
+            Some(name) => {
+                if let Some(value) = environment.get(name) {
                     let split = split(&value.text, place)?;
                     words.extend(split.into_iter().map(|word| Word::new(word.text, place)));
-                }
-                None => {
+                } else {
                     unset(name, place, launch);
                     words.push(Word::new(RUNTIME.to_string(), place));
                 }
-            },
+            }
             None if expands => {
                 words.push(Word::new(substitute(&text, place, environment, launch), place));
             }
@@ -317,12 +316,11 @@ fn substitute(text: &str, place: &Place, env: &Variables, launch: &mut Launch) -
         let braced = rest.strip_prefix('{').and_then(|body| body.split_once('}'));
         match braced.filter(|(name, _)| envfile::is_name(name)) {
             Some((name, after)) => {
-                match env.get(name) {
-                    Some(value) => out.push_str(&value.text),
-                    None => {
-                        unset(name, place, launch);
-                        out.push(RUNTIME);
-                    }
+                if let Some(value) = env.get(name) {
+                    out.push_str(&value.text);
+                } else {
+                    unset(name, place, launch);
+                    out.push(RUNTIME);
                 }
                 rest = after;
             }
@@ -346,18 +344,17 @@ fn specifiers(text: &str, unit: &Unit) -> String {
             continue;
         }
         match chars.next() {
-            Some('%') => out.push('%'),
             Some('n') => out.push_str(&unit.name),
             Some('N') => out.push_str(stem),
             Some('p' | 'P') => out.push_str(prefix),
             Some('i' | 'I') => match &unit.instance {
                 Some(instance) => out.push_str(instance),
-                None if unit.name.contains('@') => out.push(RUNTIME),
-                None => {}
+                // Empty for a unit that is no template.
+                None => out.extend(unit.name.contains('@').then_some(RUNTIME)),
             },
             Some(c) if c.is_ascii_alphabetic() => out.push(RUNTIME),
-            Some(c) => out.extend(['%', c]),
-            None => out.push('%'),
+            Some(c) if c != '%' => out.extend(['%', c]),
+            _ => out.push('%'),
         }
     }
     out

@@ -251,10 +251,10 @@ pub(super) const GRAMMAR: Grammar = Grammar {
 pub(super) fn parse(words: &[Word], d: &mut Deployment) -> Result<Parsed> {
     let mut parsed = GRAMMAR.parse(words);
     let mut file = None;
-    if let Some(occurrence) = parsed.flags.get("config") {
-        if let Given::Words(given) = &occurrence.given {
-            file = given.last().cloned();
-        }
+    if let Some(occurrence) = parsed.flags.get("config")
+        && let Given::Words(given) = &occurrence.given
+    {
+        file = given.last().cloned();
     }
     if let Some(file) = file {
         let mut all = option_file(&file, &mut d.warnings)?;
@@ -334,16 +334,11 @@ fn graphs(r: &mut Reader<'_>, d: &mut Deployment) -> Result<()> {
     d.eager = Some(r.switch("enforce-eager").unwrap_or_else(|| Setting::default(false)));
     let mut configuration = r.object("compilation-config")?;
     // `-O` takes a level, or (until 0.11) the same configuration.
-    match r.number::<u32>("optimization-level") {
-        Ok(level) => d.optimization_level = level,
-        Err(_) => {
-            let older = r.object("optimization-level")?;
-            configuration = configuration.or(older);
-        }
-    }
-    if let (None, None, true) = (&configuration, &d.optimization_level, r.has("optimization-level"))
-    {
-        configuration = r.object("optimization-level")?;
+    if let Ok(Some(level)) = r.number::<u32>("optimization-level") {
+        d.optimization_level = Some(level);
+    } else {
+        let older = r.object("optimization-level")?;
+        configuration = configuration.or(older);
     }
     d.capture_sizes = r.numbers("cudagraph-capture-sizes")?;
     d.max_capture = r.human("max-cudagraph-capture-size")?;

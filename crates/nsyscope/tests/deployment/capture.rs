@@ -28,7 +28,7 @@ fn an_engine_with_environment_rows() {
     .unwrap();
     holds(
         &d,
-        json!({
+        &json!({
             "engine": "vllm", "model": "org/m", "tp": 4, "dp": 2, "cuda_graph_trace": "node",
             "env": {"NCCL_PROTO": "LL"},
         }),
@@ -49,7 +49,7 @@ fn a_whole_environment_in_one_text() {
     ]))
     .unwrap()
     .unwrap();
-    holds(&d, json!({"tp": 2, "env": {"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}}));
+    holds(&d, &json!({"tp": 2, "env": {"NCCL_ALGO": "Ring", "NCCL_DEBUG": "WARN"}}));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_script_of_no_engine_gives_what_its_flags_plainly_say() {
     .unwrap();
     holds(
         &d,
-        json!({
+        &json!({
             "engine": "unknown", "tp": 2, "world": 2, "dtype": "bfloat16", "pp": null,
             "unknown_flags": ["--meta"],
         }),

@@ -84,7 +84,7 @@ fn every_nccl_case_holds() {
     let cases: Value = serde_json::from_str(&text).unwrap();
     for case in cases["nccl"].as_array().unwrap() {
         let (variable, value) = (case["var"].as_str().unwrap(), case["value"].as_str().unwrap());
-        let choice = json!(nccl_choice(variable, value).unwrap());
+        let choice = &json!(nccl_choice(variable, value).unwrap());
         for (function, wanted) in case["expect"].as_object().unwrap() {
             assert_eq!(&choice[function], wanted, "{variable}={value}: {function}");
         }
@@ -100,7 +100,7 @@ fn the_example_unit_and_its_drop_in() {
     let plain = Deployment::from_file(&unit, &Options::default()).unwrap();
     super::holds(
         &plain,
-        json!({
+        &json!({
             "engine": "vllm", "model": "/srv/models/Kimi-K2.5", "tp": 8, "pp": 1, "world": 8,
             "max_num_seqs": 64, "max_num_batched_tokens": 8192, "max_model_len": 131_072,
             "cudagraph_mode": "FULL_AND_PIECEWISE", "max_capture": 64, "custom_ar": false,
@@ -122,7 +122,7 @@ fn the_example_unit_and_its_drop_in() {
     let profiled = Deployment::from_file(&unit, &Options::default()).unwrap();
     super::holds(
         &profiled,
-        json!({
+        &json!({
             "engine": "vllm", "model": "/srv/models/Kimi-K2.5", "tp": 8, "max_num_seqs": 64,
             "max_model_len": null, "cuda_graph_trace": "node", "unknown_flags": [],
         }),

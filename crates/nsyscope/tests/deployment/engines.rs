@@ -12,9 +12,9 @@ fn codes(deployment: &Deployment) -> Vec<&str> {
 #[test]
 fn vllm_abbreviations_and_the_last_one_wins() {
     let d = command("vllm serve m --tensor-parallel 8 --max-num-seqs 4 --max-num-seqs=8 --enforce");
-    holds(&d, json!({"tp": 8, "max_num_seqs": 8, "eager": true, "unknown_flags": []}));
+    holds(&d, &json!({"tp": 8, "max_num_seqs": 8, "eager": true, "unknown_flags": []}));
     let d = command("vllm serve m --enforce-eager --no-enforce-eager");
-    holds(&d, json!({"eager": false}));
+    holds(&d, &json!({"eager": false}));
 }
 
 #[test]
@@ -22,15 +22,15 @@ fn vllm_json_flags_replace_and_do_not_merge() {
     let d = command(
         "vllm serve m -cc.cudagraph_mode FULL --compilation-config.max_cudagraph_capture_size 8",
     );
-    holds(&d, json!({"cudagraph_mode": null, "max_capture": 8}));
+    holds(&d, &json!({"cudagraph_mode": null, "max_capture": 8}));
     // Dotted keys come after the whole JSON, wherever they stand.
     let d =
         command(r#"vllm serve m -cc.max_cudagraph_capture_size=4 -cc '{"cudagraph_mode":"FULL"}'"#);
-    holds(&d, json!({"cudagraph_mode": null, "max_capture": 4}));
+    holds(&d, &json!({"cudagraph_mode": null, "max_capture": 4}));
     let d = command(
         "vllm serve m -cc.cudagraph_capture_sizes+ 1,2,4 -cc.pass_config.fuse_allreduce_rms true",
     );
-    holds(&d, json!({"capture_sizes": [1, 2, 4], "max_capture": 4, "ar_fusion": true}));
+    holds(&d, &json!({"capture_sizes": [1, 2, 4], "max_capture": 4, "ar_fusion": true}));
 }
 
 #[test]
@@ -38,12 +38,12 @@ fn vllm_optimization_level_in_all_its_forms() {
     for form in ["-O3", "-O 3", "-O=3", "--optimization-level 3"] {
         holds(
             &command(&format!("vllm serve m {form} -tp 2")),
-            json!({"optimization_level": 3, "tp": 2}),
+            &json!({"optimization_level": 3, "tp": 2}),
         );
     }
     holds(
         &command(r#"vllm serve m -O '{"cudagraph_mode": "PIECEWISE"}'"#),
-        json!({"cudagraph_mode": "PIECEWISE", "optimization_level": null}),
+        &json!({"cudagraph_mode": "PIECEWISE", "optimization_level": null}),
     );
 }
 
@@ -52,7 +52,7 @@ fn vllm_human_numbers() {
     for (text, tokens) in [("25.6k", 25_600), ("32K", 32_768), ("1m", 1_000_000), ("8192", 8192)] {
         holds(
             &command(&format!("vllm serve m --max-model-len {text}")),
-            json!({"max_model_len": tokens}),
+            &json!({"max_model_len": tokens}),
         );
     }
     for text in ["25.6K", "x", "-5", "1e9", "99999999999999999999"] {
@@ -69,19 +69,19 @@ fn vllm_speculation() {
     );
     holds(
         &d,
-        json!({"spec_method": "eagle3", "spec_tokens": 3, "spec_model": "d/m", "tokens_per_step": 4}),
+        &json!({"spec_method": "eagle3", "spec_tokens": 3, "spec_model": "d/m", "tokens_per_step": 4}),
     );
     let d = command("vllm serve m -sc.method ngram -sc.num_speculative_tokens 5");
-    holds(&d, json!({"spec_method": "ngram", "tokens_per_step": 6}));
+    holds(&d, &json!({"spec_method": "ngram", "tokens_per_step": 6}));
 }
 
 #[test]
 fn vllm_sizes() {
     let d = command("vllm serve m -tp 4 -dp 2 -pp 2 -ep");
-    holds(&d, json!({"world": 16, "ep_size": 8, "moe_tp": 1, "attn_tp": 4, "dp_attention": true}));
+    holds(&d, &json!({"world": 16, "ep_size": 8, "moe_tp": 1, "attn_tp": 4, "dp_attention": true}));
     assert_eq!(d.experts_per_rank(60), Some(8));
     let d = command("vllm serve m -tp 4 -dp 2");
-    holds(&d, json!({"world": 8, "ep_size": 1, "moe_tp": 8}));
+    holds(&d, &json!({"world": 8, "ep_size": 1, "moe_tp": 8}));
     assert_eq!(d.experts_per_rank(60), Some(60));
     assert!(codes(&command("vllm serve m -tp 6 -dcp 4")).contains(&"sizes-do-not-divide"));
 }
@@ -91,29 +91,29 @@ fn unknown_flags_are_collected_and_their_values_are_not_the_model() {
     let d = command("vllm serve --brand-new thing --enable-novelty org/m -tp 2 --odd=1");
     holds(
         &d,
-        json!({"model": "org/m", "tp": 2, "unknown_flags": ["--brand-new", "--enable-novelty", "--odd"]}),
+        &json!({"model": "org/m", "tp": 2, "unknown_flags": ["--brand-new", "--enable-novelty", "--odd"]}),
     );
 }
 
 #[test]
 fn sglang_takes_no_underscores() {
     let d = command("python3 -m sglang.launch_server --model-path m --tp_size 4 --tp 2");
-    holds(&d, json!({"tp": 2, "unknown_flags": ["--tp_size"]}));
+    holds(&d, &json!({"tp": 2, "unknown_flags": ["--tp_size"]}));
 }
 
 #[test]
 fn sglang_sizes() {
     let start = "python3 -m sglang.launch_server --model-path m";
     let d = command(&format!("{start} --tp 8 --ep 4"));
-    holds(&d, json!({"ep": true, "ep_size": 4, "moe_tp": 2, "attn_tp": 8, "world": 8}));
+    holds(&d, &json!({"ep": true, "ep_size": 4, "moe_tp": 2, "attn_tp": 8, "world": 8}));
     let d = command(&format!("{start} --tp 8 --ep 2 --moe-a2a-backend deepep"));
-    holds(&d, json!({"ep_size": 8, "moe_tp": 1}));
+    holds(&d, &json!({"ep_size": 8, "moe_tp": 1}));
     assert!(codes(&d).contains(&"ep-size-forced"));
     let d = command(&format!("{start} --tp 8 --dp 3 --enable-dp-attention"));
-    holds(&d, json!({"attn_tp": null}));
+    holds(&d, &json!({"attn_tp": null}));
     assert!(codes(&d).contains(&"sizes-do-not-divide"));
     let d = command("sglang serve --model-path m --cuda-graph-bs 1 2 4 --tp 2");
-    holds(&d, json!({"engine": "sglang", "capture_sizes": [1, 2, 4], "tp": 2}));
+    holds(&d, &json!({"engine": "sglang", "capture_sizes": [1, 2, 4], "tp": 2}));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn wrappers() {
 
 #[test]
 fn a_client_is_no_deployment() {
-    holds(&command("vllm bench serve --model m"), json!({"engine": "unknown"}));
+    holds(&command("vllm bench serve --model m"), &json!({"engine": "unknown"}));
 }
 
 #[test]
@@ -160,27 +160,27 @@ fn environment_of_wrappers() {
     let d = command(
         "NCCL_ALGO=Tree env -u NCCL_ALGO NCCL_PROTO=LL nsys profile -e NCCL_DEBUG=INFO vllm serve m",
     );
-    holds(&d, json!({"env": {"NCCL_PROTO": "LL", "NCCL_DEBUG": "INFO"}}));
+    holds(&d, &json!({"env": {"NCCL_PROTO": "LL", "NCCL_DEBUG": "INFO"}}));
     // A container starts from its own environment.
     let d = command(
         "NCCL_ALGO=Tree NCCL_PROTO=LL docker run -e NCCL_PROTO -e NCCL_DEBUG=WARN vllm/vllm-openai --model m",
     );
-    holds(&d, json!({"env": {"NCCL_PROTO": "LL", "NCCL_DEBUG": "WARN"}}));
+    holds(&d, &json!({"env": {"NCCL_PROTO": "LL", "NCCL_DEBUG": "WARN"}}));
 }
 
 #[test]
 fn settings_from_the_environment() {
     let d = command("VLLM_ATTENTION_BACKEND=FLASHMLA VLLM_DP_SIZE=4 vllm serve m");
-    holds(&d, json!({"attention_backend": "FLASHMLA", "dp": 4, "world": 4}));
+    holds(&d, &json!({"attention_backend": "FLASHMLA", "dp": 4, "world": 4}));
     let d = command("CUDA_VISIBLE_DEVICES=0,1 vllm serve m -tp 4");
-    holds(&d, json!({"visible_gpus": 2}));
+    holds(&d, &json!({"visible_gpus": 2}));
     assert!(codes(&d).contains(&"too-few-gpus"));
 }
 
 #[test]
 fn values_that_only_a_run_tells() {
     let d = command("vllm serve m -tp $(nvidia-smi -L | wc -l) --max-num-seqs $SEQS --dtype half");
-    holds(&d, json!({"tp": 1, "max_num_seqs": null, "dtype": "half", "model": "m"}));
+    holds(&d, &json!({"tp": 1, "max_num_seqs": null, "dtype": "half", "model": "m"}));
     let count = d.warnings.iter().filter(|warning| warning.code == "value-at-run-time").count();
     assert_eq!(count, 2);
 }

@@ -27,7 +27,7 @@ fn command(line: &str) -> Deployment {
 
 /// Asserts keys of the JSON view.
 #[track_caller]
-fn holds(deployment: &Deployment, expected: serde_json::Value) {
+fn holds(deployment: &Deployment, expected: &serde_json::Value) {
     let json = deployment.to_json();
     for (key, value) in expected.as_object().unwrap() {
         assert_eq!(&json[key], value, "key {key} of\n{}", deployment.to_text(100));

@@ -1,5 +1,6 @@
 //! Broken, hostile and arbitrary input.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 
 use nsyscope::deploy::{Deployment, Options, nccl_choice};
@@ -87,20 +88,25 @@ fn what_is_no_text_or_too_large() {
 fn deep_nesting_and_alias_bombs_end() {
     let deep = format!("services: {}", "[".repeat(5000));
     assert!(error_of("a.yaml", deep.as_bytes()).contains("line 1"));
-    let deep =
-        format!("a:\n{}", (1..3000).map(|n| format!("{}b:\n", " ".repeat(n))).collect::<String>());
+    let mut deep = "a:\n".to_owned();
+    for n in 1..1000 {
+        deep.extend(std::iter::repeat_n(' ', n));
+        deep.push_str("b:\n");
+    }
     let error = error_of("a.yaml", deep.as_bytes());
     assert!(error.contains("nested deeper"), "{error}");
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {
         let list = vec![format!("*a{}", n - 1); 10].join(", ");
-        bomb.push_str(&format!("a{n}: &a{n} [{list}]\n"));
+        writeln!(bomb, "a{n}: &a{n} [{list}]").unwrap();
     }
     assert!(error_of("a.yaml", bomb.as_bytes()).contains("YAML nodes"));
-    let shells = (0..40).fold("vllm serve m".to_owned(), |inner, _| format!("bash -c {inner:?}"));
-    if shells.len() < 4 << 20 {
-        let _ = Deployment::from_command(&shells);
-    }
+    // Each level doubles the backslashes.
+    let shells = (0..15).fold("vllm serve m".to_owned(), |inner, _| format!("bash -c {inner:?}"));
+    let d = Deployment::from_command(&shells).unwrap();
+    assert_eq!(d.to_json()["model"], "m");
+    let shells = (0..18).fold("vllm serve m".to_owned(), |inner, _| format!("bash -c {inner:?}"));
+    assert_eq!(Deployment::from_command(&shells).unwrap().to_json()["engine"], "unknown");
     let braces = format!("A={}x{} vllm serve m", "${a:-".repeat(5000), "}".repeat(5000));
     let _ = Deployment::from_command(&braces);
     let keys = format!("vllm serve m -cc{} 1", ".a".repeat(50_000));
