@@ -13,8 +13,11 @@ use super::expand::inline;
 use super::limits::read_text;
 use super::place::Place;
 use super::shell::split_quoted;
-use super::word::{Launch, RUNTIME, Variables, Word};
+use super::word::{Budget, Launch, RUNTIME, Variables, Word};
 use super::yaml::{self, Kind, Node};
+
+/// Most services of one file.
+const MAX_SERVICES: usize = 1000;
 
 /// How many files or services `extends` may go through.
 const MAX_EXTENDS: usize = 16;
@@ -39,13 +42,19 @@ pub(super) fn read(
         let message = format!("`services` is {}, expected a map", services.noun());
         return Err(services.place.error(message));
     }
+    let budget = Budget::default();
     let mut launches = Vec::new();
+    if services.entries().len() > MAX_SERVICES {
+        return Err(services.place.error(format!("more than {MAX_SERVICES} services")));
+    }
     for (name, node) in services.entries() {
         if service.is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let mut reader = Reader { variables: &variables, launch: Launch::default() };
+        let mut reader =
+            Reader { variables: &variables, budget: &budget, launch: Launch::default() };
         let parts = reader.service(node, document, file, 0)?;
+        budget.check(&node.place)?;
         launches.push((name, reader.finish(parts), &node.place));
     }
     if let (Some(wanted), true) = (service, launches.is_empty()) {
@@ -81,6 +90,7 @@ struct Parts {
 
 struct Reader<'a> {
     variables: &'a Variables,
+    budget: &'a Budget,
     launch: Launch,
 }
 
@@ -180,7 +190,7 @@ impl Reader<'_> {
     fn text(&mut self, node: &Node) -> Option<Word> {
         let text = node.text()?;
         let mut unset = Vec::new();
-        let lookup = |name: &str| self.variables.get(name).map(|word| word.text.clone());
+        let lookup = |name: &str| self.budget.lookup(self.variables, name);
         let text = inline(text, &lookup, &mut unset, 0);
         for name in unset {
             let message = format!("`{name}` is not set by anything that was read");

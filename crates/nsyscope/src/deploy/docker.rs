@@ -12,7 +12,10 @@ use super::expand::inline;
 use super::limits::read_text;
 use super::place::Place;
 use super::shell;
-use super::word::{Launch, RUNTIME, Variables, Word};
+use super::word::{Budget, Launch, RUNTIME, Variables, Word};
+
+/// Most instructions of a Dockerfile.
+const MAX_INSTRUCTIONS: usize = 2000;
 
 /// Short options of `docker run` that take no value.
 const SHORT_SWITCHES: &str = "ditPq";
@@ -173,13 +176,19 @@ pub(super) fn dockerfile(text: &str, file: &Place) -> Result<Launch> {
     let mut arguments = Variables::new();
     let mut entrypoint: Option<Vec<Word>> = None;
     let mut command: Vec<Word> = Vec::new();
-    for (line, place) in instructions(text, file) {
+    let budget = Budget::default();
+    let lines = instructions(text, file);
+    if lines.len() > MAX_INSTRUCTIONS {
+        return Err(file.error(format!("more than {MAX_INSTRUCTIONS} instructions")));
+    }
+    for (line, place) in lines {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
         let rest = rest.trim();
         match word.to_ascii_uppercase().as_str() {
             "FROM" => {
                 let image = rest.split_whitespace().find(|word| !word.starts_with("--"));
-                let image = expanded(image.unwrap_or_default(), &arguments, &Variables::new());
+                let image =
+                    expanded(image.unwrap_or_default(), &arguments, &Variables::new(), &budget);
                 launch.image = Some(Word::new(image, &place));
                 launch.env.clear();
                 (entrypoint, command) = (None, Vec::new());
@@ -204,7 +213,7 @@ pub(super) fn dockerfile(text: &str, file: &Place) -> Result<Launch> {
                         }
                     }
                 } else if let Some((name, value)) = rest.split_once(char::is_whitespace) {
-                    let value = expanded(value.trim(), &arguments, &launch.env);
+                    let value = expanded(value.trim(), &arguments, &launch.env, &budget);
                     launch.env.insert(name.to_owned(), Word::new(value, &place));
                 }
             }
@@ -215,6 +224,9 @@ pub(super) fn dockerfile(text: &str, file: &Place) -> Result<Launch> {
             "CMD" => command = exec_or_shell(rest, &place)?,
             _ => {}
         }
+        // Values made of values double with every instruction.
+        budget.spend(launch.env.values().map(|value| value.text.len()).max().unwrap_or(0));
+        budget.check(&place)?;
     }
     launch.argv = with_entrypoint(entrypoint, command, launch.image.as_ref());
     Ok(launch)
@@ -265,7 +277,7 @@ fn shell_words(text: &str, place: &Place, env: &Variables) -> Result<Vec<Word>> 
     Ok(words.into_iter().skip(1).collect())
 }
 
-fn expanded(text: &str, arguments: &Variables, env: &Variables) -> String {
-    let lookup = |name: &str| env.get(name).or(arguments.get(name)).map(|word| word.text.clone());
+fn expanded(text: &str, arguments: &Variables, env: &Variables, budget: &Budget) -> String {
+    let lookup = |name: &str| budget.lookup(env, name).or_else(|| budget.lookup(arguments, name));
     inline(text, &lookup, &mut Vec::new(), 0)
 }

@@ -6,6 +6,9 @@ use crate::Result;
 use super::place::Place;
 use super::word::{Variables, Word};
 
+/// Most lines that one value may span.
+const MAX_JOINED: usize = 256;
+
 /// Reads an environment file: `NAME=value` a line, `#` and `;` comments, an optional
 /// `export`, quotes, and backslash continuations. Nothing is expanded.
 ///
@@ -27,8 +30,10 @@ pub(super) fn parse(text: &str, file: &Place) -> Result<Variables> {
             continue;
         }
         let mut logical = trimmed.to_owned();
+        let mut joined = 0;
         while continues(&logical) {
-            let Some((_, next)) = lines.next() else {
+            joined += 1;
+            let Some((_, next)) = lines.next().filter(|_| joined <= MAX_JOINED) else {
                 if logical.ends_with('\\') {
                     logical.pop();
                     break;
@@ -60,8 +65,10 @@ pub(super) fn is_env_file(text: &str) -> bool {
             continue;
         }
         let mut logical = line.to_owned();
+        let mut joined = 0;
         while continues(&logical) {
-            match lines.next() {
+            joined += 1;
+            match lines.next().filter(|_| joined <= MAX_JOINED) {
                 Some(next) => {
                     if logical.ends_with('\\') {
                         logical.pop();

@@ -5,10 +5,12 @@ use crate::Result;
 
 use super::argv::starts_engine;
 use super::docker::with_entrypoint;
-use super::expand::closing_brace;
 use super::place::Place;
-use super::word::{Launch, RUNTIME, Variables, Word};
+use super::word::{Budget, Launch, RUNTIME, Variables, Word};
 use super::yaml::{Kind, Node};
+
+/// Most containers looked at.
+const MAX_CONTAINERS: usize = 1000;
 
 /// Whether a document looks like a manifest.
 pub(super) fn is_manifest(document: &Node) -> bool {
@@ -32,8 +34,10 @@ pub(super) fn read(
         containers.retain(|node| node.get("name").and_then(Node::text) == Some(wanted));
     }
     let mut launches = Vec::new();
-    for node in containers {
-        launches.push((read_container(node)?, node));
+    let budget = Budget::default();
+    for node in containers.into_iter().take(MAX_CONTAINERS) {
+        launches.push((read_container(node, &budget)?, node));
+        budget.check(&node.place)?;
     }
     if launches.is_empty() {
         return Err(file
@@ -73,7 +77,7 @@ fn collect<'a>(node: &'a Node, out: &mut Vec<&'a Node>) -> Result<()> {
     Ok(())
 }
 
-fn read_container(node: &Node) -> Result<Launch> {
+fn read_container(node: &Node, budget: &Budget) -> Result<Launch> {
     let image = node.get("image").and_then(word);
     let mut launch = Launch { image, ..Launch::default() };
     for variable in node.get("env").map(Node::items).unwrap_or_default() {
@@ -82,7 +86,7 @@ fn read_container(node: &Node) -> Result<Launch> {
         };
         let text = match variable.get("value") {
             Some(value) if matches!(value.kind, Kind::Scalar { .. }) => {
-                expand(value.text().unwrap_or_default(), &launch.env)
+                expand(value.text().unwrap_or_default(), &launch.env, budget)
             }
             Some(value) => {
                 let message = format!("the value of `{name}` is {}", value.noun());
@@ -97,8 +101,8 @@ fn read_container(node: &Node) -> Result<Launch> {
         let message = "takes variables from a ConfigMap or Secret, which was not read";
         launch.warn("env-from-not-read", message, &source.place);
     }
-    let command = words(node.get("command"), &launch.env)?;
-    let args = words(node.get("args"), &launch.env)?.unwrap_or_default();
+    let command = words(node.get("command"), &launch.env, budget)?;
+    let args = words(node.get("args"), &launch.env, budget)?.unwrap_or_default();
     launch.argv = with_entrypoint(command, args, launch.image.as_ref());
     let resources = node.get("resources");
     let limit = |kind: &str| resources.and_then(|node| node.get(kind)?.get("nvidia.com/gpu"));
@@ -113,14 +117,14 @@ fn word(node: &Node) -> Option<Word> {
     node.text().map(|text| Word::new(text, &node.place))
 }
 
-fn words(node: Option<&Node>, env: &Variables) -> Result<Option<Vec<Word>>> {
+fn words(node: Option<&Node>, env: &Variables, budget: &Budget) -> Result<Option<Vec<Word>>> {
     let Some(node) = node.filter(|node| !node.is_null()) else { return Ok(None) };
     if !matches!(node.kind, Kind::List(_)) {
         let message = format!("a command is {}, expected a list", node.noun());
         return Err(node.place.error(message));
     }
     let items = node.items().iter().map(|item| match &item.kind {
-        Kind::Scalar { text, .. } => Ok(Word::new(expand(text, env), &item.place)),
+        Kind::Scalar { text, .. } => Ok(Word::new(expand(text, env, budget), &item.place)),
         _ => Err(item.place.error(format!("a word of a command is {}", item.noun()))),
     });
     items.collect::<Result<Vec<Word>>>().map(Some)
@@ -128,7 +132,7 @@ fn words(node: Option<&Node>, env: &Variables) -> Result<Option<Vec<Word>>> {
 
 /// `$(NAME)` is the value of a variable defined before, `$$(` an escape; an undefined
 /// name stays as it is.
-fn expand(text: &str, env: &Variables) -> String {
+fn expand(text: &str, env: &Variables, budget: &Budget) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -140,9 +144,9 @@ fn expand(text: &str, env: &Variables) -> String {
             continue;
         }
         let reference = rest.strip_prefix('(').and_then(|body| body.split_once(')'));
-        match reference.and_then(|(name, after)| Some((env.get(name)?, after))) {
+        match reference.and_then(|(name, after)| Some((budget.lookup(env, name)?, after))) {
             Some((value, after)) => {
-                out.push_str(&value.text);
+                out.push_str(&value);
                 rest = after;
             }
             None => out.push('$'),
@@ -150,9 +154,9 @@ fn expand(text: &str, env: &Variables) -> String {
     }
     out.push_str(rest);
     // Helm and kustomize placeholders are only known to the tool that fills them in.
-    while let Some(at) = out.find("{{") {
-        let end = closing_brace(&out[at..]).map_or(out.len(), |end| at + end + 1);
-        out.replace_range(at..end, &RUNTIME.to_string());
+    if let Some(at) = out.find("{{") {
+        out.truncate(at);
+        out.push(RUNTIME);
     }
     out
 }

@@ -10,7 +10,7 @@ use super::envfile::is_name;
 use super::expand::{Expansion, braced};
 use super::place::Place;
 use super::warning::Warning;
-use super::word::{MAX_WORDS, RUNTIME, Variables, Word};
+use super::word::{Budget, MAX_WARNINGS, MAX_WORDS, RUNTIME, Variables, Word};
 
 /// A simple command with the environment it would get.
 pub(super) struct Command {
@@ -66,13 +66,22 @@ pub(super) fn read(
         total_words: 0,
         script: Script::default(),
         unset: Vec::new(),
+        budget: Budget::default(),
+        last: None,
     };
     while shell.at < shell.chars.len() {
         shell.command()?;
     }
+    if let Some((words, prefix)) = shell.last.take() {
+        let env = shell.environment(prefix);
+        shell.script.last = Some(Command { words, env });
+    }
     shell.script.variables = shell.variables;
     Ok(shell.script)
 }
+
+/// Assignments that stand before a command.
+type Assignments = Vec<(String, Word)>;
 
 struct Shell<'a> {
     chars: Vec<char>,
@@ -88,6 +97,8 @@ struct Shell<'a> {
     total_words: usize,
     script: Script,
     unset: Vec<String>,
+    budget: Budget,
+    last: Option<(Vec<Word>, Assignments)>,
 }
 
 /// The word that is being read. `fields` are words already closed by the splitting of
@@ -119,7 +130,7 @@ impl Shell<'_> {
     }
 
     fn warn(&mut self, code: &'static str, message: String, place: &Place) {
-        if self.script.warnings.len() < 64 {
+        if self.script.warnings.len() < MAX_WARNINGS {
             self.script.warnings.push(Warning::new(code, message, place));
         }
     }
@@ -127,7 +138,7 @@ impl Shell<'_> {
     /// Reads one simple command, up to and with its end.
     fn command(&mut self) -> Result<()> {
         let mut words: Vec<Word> = Vec::new();
-        let mut prefix: Vec<(String, Word)> = Vec::new();
+        let mut prefix = Assignments::new();
         let start = self.place();
         loop {
             while matches!(self.peek(0), Some(' ' | '\t' | '\r')) || self.at_continuation() {
@@ -217,7 +228,7 @@ impl Shell<'_> {
     }
 
     /// Reads one word; an assignment before the command's name goes to `prefix`.
-    fn word(&mut self, words: &mut Vec<Word>, prefix: &mut Vec<(String, Word)>) -> Result<()> {
+    fn word(&mut self, words: &mut Vec<Word>, prefix: &mut Assignments) -> Result<()> {
         let place = self.place();
         let may_assign = words.is_empty() || declares(words);
         let mut current = Current::default();
@@ -251,6 +262,8 @@ impl Shell<'_> {
             let mut value = current.text;
             if append {
                 let before = self.variables.get(&name).map_or("", |word| word.text.as_str());
+                self.budget.spend(before.len());
+                self.budget.check(&place)?;
                 value = format!("{before}{value}");
             }
             if declares(words) {
@@ -418,7 +431,7 @@ impl Shell<'_> {
                     body.extend(self.chars.get(self.at - 1));
                 }
                 body.remove(0);
-                Ok(self.reference(&body, current, place))
+                self.reference(&body, current, place)
             }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let mut name = String::new();
@@ -427,7 +440,7 @@ impl Shell<'_> {
                     name.push(c);
                     self.bump();
                 }
-                Ok(self.reference(&name, current, place))
+                self.reference(&name, current, place)
             }
             Some('@' | '*') => {
                 self.bump();
@@ -446,9 +459,12 @@ impl Shell<'_> {
         }
     }
 
-    fn reference(&mut self, body: &str, current: &mut Current, place: &Place) -> String {
+    fn reference(&mut self, body: &str, current: &mut Current, place: &Place) -> Result<String> {
         let array = body.strip_suffix("[@]").or_else(|| body.strip_suffix("[*]"));
         if let Some(items) = array.and_then(|name| self.arrays.get(name)) {
+            let bytes = items.iter().map(|word| word.text.len() + size_of::<Word>()).sum();
+            self.budget.spend(bytes);
+            self.budget.check(place)?;
             let mut items = items.iter().map(|word| word.text.clone());
             match items.next() {
                 None => current.started = !current.text.is_empty(),
@@ -460,13 +476,13 @@ impl Shell<'_> {
                     }
                 }
             }
-            return String::new();
+            return Ok(String::new());
         }
         if body == "@" || body == "*" {
-            return String::new();
+            return Ok(String::new());
         }
-        let variables = &self.variables;
-        let lookup = |name: &str| variables.get(name).map(|word| word.text.clone());
+        let (variables, budget) = (&self.variables, &self.budget);
+        let lookup = |name: &str| budget.lookup(variables, name);
         let value = match braced(body, &lookup, &mut self.unset, 0) {
             Expansion::Text(text) => text,
             Expansion::Required(name) => {
@@ -475,11 +491,12 @@ impl Shell<'_> {
             }
             Expansion::Unknown => RUNTIME.to_string(),
         };
+        self.budget.check(place)?;
         for name in std::mem::take(&mut self.unset) {
             let message = format!("`{name}` is not set by anything that was read");
             self.warn("variable-unset", message, place);
         }
-        value
+        Ok(value)
     }
 
     fn assign(&mut self, name: &str, value: Word, place: &Place) {
@@ -494,7 +511,7 @@ impl Shell<'_> {
         self.variables.insert(name.to_owned(), value);
     }
 
-    fn finish(&mut self, mut words: Vec<Word>, prefix: Vec<(String, Word)>, start: &Place) {
+    fn finish(&mut self, mut words: Vec<Word>, prefix: Assignments, start: &Place) {
         let mut keywords = 0;
         for word in &words {
             match word.text.as_str() {
@@ -538,24 +555,26 @@ impl Shell<'_> {
             "source" | "." => self.sourced(&words, start),
             name if PREPARING.contains(&name) => {}
             _ => {
-                let mut env: Variables = self
-                    .variables
-                    .iter()
-                    .filter(|(name, _)| self.exported.contains(*name))
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect();
-                env.extend(prefix);
                 let engine =
                     words.iter().any(|word| ENGINES.iter().any(|name| word.text.contains(name)));
-                let command = Command { words, env };
                 if !engine {
-                    self.script.last = Some(command);
+                    self.last = Some((words, prefix));
                 } else if self.script.commands.len() < MAX_COMMANDS {
-                    self.script.last = None;
-                    self.script.commands.push(command);
+                    self.last = None;
+                    let env = self.environment(prefix);
+                    self.script.commands.push(Command { words, env });
                 }
             }
         }
+    }
+
+    /// The environment that a command gets now.
+    fn environment(&self, prefix: Assignments) -> Variables {
+        let exported = self.variables.iter().filter(|(name, _)| self.exported.contains(*name));
+        let mut env: Variables =
+            exported.map(|(name, value)| (name.clone(), value.clone())).collect();
+        env.extend(prefix);
+        env
     }
 
     /// Another script may set what matters; a virtual environment's does not.

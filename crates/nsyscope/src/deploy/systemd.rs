@@ -10,7 +10,7 @@ use super::envfile;
 use super::limits::read_text;
 use super::place::Place;
 use super::shell::split_unquoted;
-use super::word::{Launch, MAX_WORDS, RUNTIME, Variables, Word};
+use super::word::{Budget, Launch, MAX_WORDS, RUNTIME, Variables, Word};
 
 /// A logical line: key, value and where it starts.
 struct Line {
@@ -260,6 +260,7 @@ fn arguments(
     let (prefix, command) = command.split_at(prefix);
     let expands = !prefix.contains(':');
     let mut words = Vec::new();
+    let budget = Budget::default();
     for (index, word) in split(command, place)?.into_iter().enumerate() {
         if word.text == ";" && !word.quoted {
             break;
@@ -275,8 +276,8 @@ fn arguments(
         // Quotes are gone by then: `"$NAME"` splits too.
         match whole.filter(|_| expands) {
             Some(name) => {
-                if let Some(value) = environment.get(name) {
-                    let split = split(&value.text, place)?;
+                if let Some(value) = budget.lookup(environment, name) {
+                    let split = split(&value, place)?;
                     words.extend(split.into_iter().map(|word| Word::new(word.text, place)));
                 } else {
                     unset(name, place, launch);
@@ -284,10 +285,13 @@ fn arguments(
                 }
             }
             None if expands => {
-                words.push(Word::new(substitute(&text, place, environment, launch), place));
+                let text = substitute(&text, place, environment, launch, &budget);
+                words.push(Word::new(text, place));
             }
-            None => words.push(Word::new(text, place)),
+            None => words.push(Word::new(text.as_str(), place)),
         }
+        budget.spend(text.len());
+        budget.check(place)?;
         if words.len() > MAX_WORDS {
             return Err(place.error(format!("more than {MAX_WORDS} words")));
         }
@@ -302,7 +306,13 @@ fn unset(name: &str, place: &Place, launch: &mut Launch) {
 
 /// `${NAME}` inside a word stays in the word, `$$` is a dollar; `$NAME` is only
 /// expanded where it is a word of its own.
-fn substitute(text: &str, place: &Place, env: &Variables, launch: &mut Launch) -> String {
+fn substitute(
+    text: &str,
+    place: &Place,
+    env: &Variables,
+    launch: &mut Launch,
+    budget: &Budget,
+) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -316,8 +326,8 @@ fn substitute(text: &str, place: &Place, env: &Variables, launch: &mut Launch) -
         let braced = rest.strip_prefix('{').and_then(|body| body.split_once('}'));
         match braced.filter(|(name, _)| envfile::is_name(name)) {
             Some((name, after)) => {
-                if let Some(value) = env.get(name) {
-                    out.push_str(&value.text);
+                if let Some(value) = budget.lookup(env, name) {
+                    out.push_str(&value);
                 } else {
                     unset(name, place, launch);
                     out.push(RUNTIME);

@@ -1,7 +1,10 @@
 //! Words of a command line with the place each comes from, and what a start
 //! consists of before an engine reads it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+
+use crate::Result;
 
 use super::place::Place;
 use super::warning::Warning;
@@ -13,6 +16,40 @@ pub(super) const RUNTIME: char = '\u{E0F7}';
 
 /// Most words that one command may have.
 pub(super) const MAX_WORDS: usize = 100_000;
+
+/// Most warnings kept of one input.
+pub(super) const MAX_WARNINGS: usize = 64;
+
+/// Most bytes that variables may expand to: variables made of variables double, and a
+/// kernel passes no more than a few MiB to a process.
+const MAX_EXPANSION: usize = 16 << 20;
+
+/// Counts what variables expand to.
+#[derive(Default)]
+pub(super) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// The value of a variable, counted; `None` when it is unset or too much was used.
+    pub(super) fn lookup(&self, variables: &Variables, name: &str) -> Option<String> {
+        let text = &variables.get(name)?.text;
+        self.spend(text.len()).then(|| text.clone())
+    }
+
+    /// Counts bytes; `false` when it is too much.
+    pub(super) fn spend(&self, bytes: usize) -> bool {
+        self.0.set(self.0.get().saturating_add(bytes));
+        self.0.get() <= MAX_EXPANSION
+    }
+
+    /// An error when too much was used.
+    pub(super) fn check(&self, place: &Place) -> Result<()> {
+        if self.0.get() <= MAX_EXPANSION {
+            return Ok(());
+        }
+        let mib = MAX_EXPANSION >> 20;
+        Err(place.error(format!("variables expand to more than {mib} MiB")))
+    }
+}
 
 /// One word of a command line.
 #[derive(Clone, Debug)]
@@ -54,6 +91,8 @@ pub(super) struct Launch {
 
 impl Launch {
     pub(super) fn warn(&mut self, code: &'static str, message: impl Into<String>, place: &Place) {
-        self.warnings.push(Warning::new(code, message, place));
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.push(Warning::new(code, message, place));
+        }
     }
 }

@@ -117,6 +117,46 @@ fn deep_nesting_and_alias_bombs_end() {
     assert!(Deployment::from_command(&format!("{sudo} vllm serve m")).is_ok());
 }
 
+#[test]
+fn variables_made_of_variables_do_not_explode() {
+    let start = std::time::Instant::now();
+    let value = "x".repeat(1 << 20);
+    let doubling: String = (0..64).map(|_| "A=$A$A; B+=\"$A\"; ").collect();
+    let arrays: String = (0..64).map(|_| "C+=(\"${C[@]}\"); ").collect();
+    let env: String = (0..64).map(|_| "ENV A=$A$A\n").collect();
+    let list: String = (0..64).map(|_| "    - {name: A, value: $(A)$(A)}\n").collect();
+    for (name, text) in [
+        ("a.sh", format!("A=xy; {doubling} vllm serve $A")),
+        ("a.sh", format!("C=(a b); {arrays} vllm serve ${{C[@]}}")),
+        ("a.sh", format!("A={value}; vllm serve {}", "${A:+x}".repeat(400_000))),
+        ("Dockerfile", format!("FROM x\nENV A=xy\n{env}CMD vllm serve $A\n")),
+        (
+            "a.service",
+            format!(
+                "[Service]\nEnvironment=A={value}\nExecStart=/bin/vllm {}\n",
+                "${A}".repeat(400_000)
+            ),
+        ),
+        (
+            "a.yaml",
+            format!(
+                "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - env:\n    \
+                 - {{name: A, value: xy}}\n{list}"
+            ),
+        ),
+    ] {
+        let error = error_of(name, text.as_bytes());
+        assert!(
+            error.contains("expand to more than") || error.contains("more than 100000 words"),
+            "{error}"
+        );
+    }
+    let quote = format!("A='{}", "b=c\n".repeat(500_000));
+    assert!(error_of("a.env", quote.as_bytes()).contains("not closed"));
+    // Unoptimised and on a busy machine; what it guards against would take hours.
+    assert!(start.elapsed().as_secs() < 120);
+}
+
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "vllm",
