@@ -66,6 +66,7 @@ pub struct Source {
     pub place: Place,
 }
 
+/// As text views show it; with `{:#}` the file without its directory.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
@@ -78,7 +79,11 @@ impl fmt::Display for Source {
             Origin::Derived(formula) => write!(f, "derived: {formula}")?,
             Origin::Default => f.write_str("default")?,
         }
-        if self.place.is_unknown() { Ok(()) } else { write!(f, " ({})", self.place) }
+        match (self.place.is_unknown(), f.alternate()) {
+            (true, _) => Ok(()),
+            (_, true) => write!(f, " ({:#})", self.place),
+            (_, false) => write!(f, " ({})", self.place),
+        }
     }
 }
 

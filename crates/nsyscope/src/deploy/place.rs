@@ -49,9 +49,14 @@ impl Place {
     }
 }
 
+/// `file:line`; with `{:#}` the file without its directory.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.file, self.line) {
+        let file = self.file.as_deref().map(|file| match file.file_name() {
+            Some(name) if f.alternate() => Path::new(name),
+            _ => file,
+        });
+        match (file, self.line) {
             (Some(file), Some(line)) => write!(f, "{}:{line}", file.display()),
             (Some(file), None) => write!(f, "{}", file.display()),
             (None, Some(line)) => write!(f, "line {line}"),

@@ -18,7 +18,12 @@ struct Line {
     key: String,
     value: String,
     place: Place,
+    /// Where each physical line begins in `value`, with its number.
+    breaks: Breaks,
 }
+
+/// Byte offsets into a joined line and the numbers of the lines that begin there.
+type Breaks = Vec<(usize, u32)>;
 
 /// Names that specifiers stand for.
 struct Unit {
@@ -28,7 +33,7 @@ struct Unit {
 
 #[derive(Default)]
 struct Service {
-    exec: Vec<(String, Place)>,
+    exec: Vec<(String, Place, Breaks)>,
     environment: Variables,
     files: Vec<(String, Place)>,
     passed: Vec<(String, Place)>,
@@ -103,11 +108,11 @@ pub(super) fn read(
         let message = format!("{} ExecStart= lines; the last was taken", service.exec.len());
         launch.warn("several-commands", message, place);
     }
-    if let Some((command, place)) = service.exec.last() {
+    if let Some((command, place, breaks)) = service.exec.last() {
         launch.argv = if command.starts_with('{') {
             shown_argv(command, place)?
         } else {
-            arguments(command, place, &unit, &environment, &mut launch)?
+            arguments((command, place, breaks), &unit, &environment, &mut launch)?
         };
     }
     launch.env = environment;
@@ -150,10 +155,10 @@ fn unit_name(path: Option<&Path>, instance: Option<&str>) -> Unit {
 
 impl Service {
     fn apply(&mut self, line: Line, unit: &Unit) -> Result<()> {
-        let Line { key, value, place, .. } = line;
+        let Line { key, value, place, breaks, .. } = line;
         match key.as_str() {
             "ExecStart" | "ExecStartEx" if value.is_empty() => self.exec.clear(),
-            "ExecStart" => self.exec.push((value, place)),
+            "ExecStart" => self.exec.push((value, place, breaks)),
             "Environment" if value.is_empty() => self.environment.clear(),
             "Environment" => {
                 for word in split(&value, &place)? {
@@ -190,21 +195,23 @@ impl Service {
 fn logical_lines(text: &str, file: &Place) -> Result<Vec<Line>> {
     let mut out = Vec::new();
     let mut section = String::new();
-    let mut pending: Option<(String, u32)> = None;
+    let mut pending: Option<(String, u32, Breaks)> = None;
     for (index, raw) in text.lines().enumerate() {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let trimmed = raw.trim();
         if trimmed.starts_with(['#', ';']) {
             continue;
         }
-        let (mut joined, start) = pending.take().unwrap_or((String::new(), number));
+        let (mut joined, start, mut breaks) =
+            pending.take().unwrap_or((String::new(), number, Vec::new()));
         if joined.is_empty() && trimmed.is_empty() {
             continue;
         }
+        breaks.push((joined.len(), number));
         if let Some(more) = trimmed.strip_suffix('\\') {
             joined.push_str(more);
             joined.push(' ');
-            pending = Some((joined, start));
+            pending = Some((joined, start, breaks));
             continue;
         }
         joined.push_str(trimmed);
@@ -222,14 +229,21 @@ fn logical_lines(text: &str, file: &Place) -> Result<Vec<Line>> {
                 .error("is neither a section, nor `Key=value`, nor a comment")
                 .with_hint("does a line before it miss its trailing backslash?"));
         };
+        let value = value.trim();
+        // Both are parts of `joined`.
+        let before = value.as_ptr() as usize - joined.as_ptr() as usize;
         out.push(Line {
             section: section.clone(),
             key: key.trim().to_owned(),
-            value: value.trim().to_owned(),
+            value: value.to_owned(),
             place,
+            breaks: breaks
+                .into_iter()
+                .map(|(at, line)| (at.saturating_sub(before), line))
+                .collect(),
         });
     }
-    if let Some((_, start)) = pending {
+    if let Some((_, start, _)) = pending {
         return Err(file
             .at_line(start)
             .error("the file ends inside a continued line")
@@ -250,18 +264,22 @@ fn shown_argv(value: &str, place: &Place) -> Result<Vec<Word>> {
 
 /// Splits and expands a command line as systemd does.
 fn arguments(
-    command: &str,
-    place: &Place,
+    (line, whole_place, breaks): (&str, &Place, &Breaks),
     unit: &Unit,
     environment: &Variables,
     launch: &mut Launch,
 ) -> Result<Vec<Word>> {
-    let prefix = command.find(|c| !"@-:+!|".contains(c)).unwrap_or(command.len());
-    let (prefix, command) = command.split_at(prefix);
+    let prefix = line.find(|c| !"@-:+!|".contains(c)).unwrap_or(line.len());
+    let (prefix, command) = line.split_at(prefix);
     let expands = !prefix.contains(':');
     let mut words = Vec::new();
     let budget = Budget::default();
-    for (index, word) in split(command, place)?.into_iter().enumerate() {
+    for (index, word) in split(command, whole_place)?.into_iter().enumerate() {
+        let start = prefix.len() + word.start;
+        let begun = breaks.partition_point(|(at, _)| *at <= start);
+        let number =
+            begun.checked_sub(1).and_then(|index| breaks.get(index)).map(|(_, line)| *line);
+        let place = &number.map_or_else(|| whole_place.clone(), |line| whole_place.at_line(line));
         if word.text == ";" && !word.quoted {
             break;
         }
@@ -371,6 +389,8 @@ fn specifiers(text: &str, unit: &Unit) -> String {
 }
 
 struct Split {
+    /// Byte offset in the text that was split.
+    start: usize,
     text: String,
     quoted: bool,
 }
@@ -381,20 +401,21 @@ fn split(text: &str, place: &Place) -> Result<Vec<Split>> {
     let mut words = Vec::new();
     let mut word: Option<Split> = None;
     let mut quote: Option<char> = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut chars = text.char_indices().peekable();
+    while let Some((start, c)) = chars.next() {
         if quote.is_none() && c.is_whitespace() {
             words.extend(word.take());
             continue;
         }
-        let current = word.get_or_insert_with(|| Split { text: String::new(), quoted: false });
+        let current =
+            word.get_or_insert_with(|| Split { start, text: String::new(), quoted: false });
         match c {
             _ if quote == Some(c) => quote = None,
             '"' | '\'' if quote.is_none() => {
                 quote = Some(c);
                 current.quoted = true;
             }
-            '\\' => match chars.next() {
+            '\\' => match chars.next().map(|(_, c)| c) {
                 Some('n') => current.text.push('\n'),
                 Some('t') => current.text.push('\t'),
                 Some('r') => current.text.push('\r'),
@@ -403,8 +424,8 @@ fn split(text: &str, place: &Place) -> Result<Vec<Split>> {
                     let length = if marker == 'x' { 2 } else { 4 };
                     let mut digits = String::new();
                     while digits.len() < length {
-                        match chars.next_if(char::is_ascii_hexdigit) {
-                            Some(digit) => digits.push(digit),
+                        match chars.next_if(|(_, c)| c.is_ascii_hexdigit()) {
+                            Some((_, digit)) => digits.push(digit),
                             None => break,
                         }
                     }

@@ -63,7 +63,8 @@ impl Deployment {
             out.push_str("\nUnknown flags\n");
             for flag in &self.unknown_flags {
                 let place = &flag.place;
-                let place = if place.is_unknown() { String::new() } else { format!("  ({place})") };
+                let place =
+                    if place.is_unknown() { String::new() } else { format!("  ({place:#})") };
                 let _ = writeln!(out, "  {}{place}", flag.name);
             }
         }
@@ -107,7 +108,7 @@ impl Deployment {
     fn lines(&self) -> Vec<Line> {
         let rows = self.rows().into_iter();
         rows.map(|row| {
-            let mut source = row.source.to_string();
+            let mut source = format!("{:#}", row.source);
             if row.defaulted && source != "default" {
                 source.push_str(" (of defaults)");
             }
@@ -121,7 +122,8 @@ impl Deployment {
             .iter()
             .map(|(name, setting)| {
                 let place = &setting.source.place;
-                let mut source = if place.is_unknown() { String::new() } else { place.to_string() };
+                let mut source =
+                    if place.is_unknown() { String::new() } else { format!("{place:#}") };
                 if let Some(Some(allowed)) =
                     self.nccl.get(name).map(|choice| choice["allreduce"].clone())
                 {

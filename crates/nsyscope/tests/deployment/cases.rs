@@ -128,5 +128,5 @@ fn the_example_unit_and_its_drop_in() {
         }),
     );
     let tp = profiled.tp.unwrap();
-    assert!(tp.source.to_string().contains("10-profile.conf:4"), "{}", tp.source);
+    assert!(tp.source.to_string().contains("10-profile.conf:6"), "{}", tp.source);
 }

@@ -32,7 +32,7 @@ fn a_unit_template_with_drop_ins_of_template_and_instance() {
             "env": {"NCCL_PROTO": "^LL", "NCCL_MIN_NCHANNELS": "8"}, "unknown_flags": [],
         }),
     );
-    assert_eq!(place(d.tp.as_ref()), "10-size.conf:3");
+    assert_eq!(place(d.tp.as_ref()), "10-size.conf:4");
     assert_eq!(place(d.env.get("NCCL_PROTO")), "20-nccl.conf:2");
     assert_eq!(place(d.env.get("NCCL_MIN_NCHANNELS")), "extra.env:3");
     assert_eq!(d.nccl["NCCL_PROTO"]["allreduce"].as_deref(), Some(&["LL128", "Simple"][..]));
