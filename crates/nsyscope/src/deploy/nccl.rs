@@ -1,8 +1,7 @@
 //! The grammar of `NCCL_ALGO` and `NCCL_PROTO`: `list`, `^list`, and since NCCL 2.24
 //! `default;function:list;...`.
 //!
-//! Source: NCCL user guide, "Environment variables", `NCCL_ALGO` and `NCCL_PROTO`;
-//! which algorithm exists for which function: `src/graph/tuning.cc`.
+//! Source: NCCL user guide, "Environment variables", `NCCL_ALGO` and `NCCL_PROTO`.
 
 use std::collections::BTreeMap;
 

@@ -71,8 +71,8 @@ impl<'a> Reader<'a> {
         Ok(Some(setting(value, occurrence)))
     }
 
-    /// A count with vLLM's suffixes: `k`, `m`, `g` are powers of 1000 and may follow
-    /// decimals, `K`, `M`, `G` powers of 1024. `auto` and -1 are `None`.
+    /// A count with vLLM's suffixes: `k`, `m`, `g`, `t` are powers of 1000 and may
+    /// follow decimals, `K`, `M`, `G`, `T` powers of 1024. `auto` and -1 are `None`.
     pub(super) fn human(&mut self, flag: &str) -> Result<Option<Setting<u64>>> {
         let Some((occurrence, word)) = self.word(flag) else { return Ok(None) };
         let text = word.text.trim();
@@ -240,16 +240,18 @@ fn human(text: &str) -> Option<u64> {
         (at, 'k') => (&text[..at], 1_000_u64),
         (at, 'm') => (&text[..at], 1_000_000),
         (at, 'g') => (&text[..at], 1_000_000_000),
+        (at, 't') => (&text[..at], 1_000_000_000_000),
         (at, 'K') => (&text[..at], 1 << 10),
         (at, 'M') => (&text[..at], 1 << 20),
         (at, 'G') => (&text[..at], 1 << 30),
+        (at, 'T') => (&text[..at], 1 << 40),
         _ => (text, 1),
     };
     if let Ok(number) = digits.parse::<u64>() {
         return number.checked_mul(factor);
     }
     let decimal = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if !decimal || !matches!(factor, 1_000 | 1_000_000 | 1_000_000_000) {
+    if !decimal || !text.ends_with(['k', 'm', 'g', 't']) {
         return None;
     }
     let value = digits.parse::<f64>().ok()? * factor as f64;

@@ -1,6 +1,7 @@
 //! `SGLang`'s command line.
 //!
-//! Source: `python/sglang/srt/server_args.py` (0.4 to 0.5.9).
+//! Source: `python/sglang/srt/server_args.py`. The flags of several versions are merged;
+//! a flag that is missing here is reported as unknown.
 
 use crate::Result;
 

@@ -1,6 +1,7 @@
 //! vLLM's command line.
 //!
-//! Source: `vllm/engine/arg_utils.py`, `vllm/utils/argparse_utils.py` (0.6 to 0.33).
+//! Source: `vllm/engine/arg_utils.py` and `vllm/utils/argparse_utils.py`. The flags of
+//! several versions are merged; a flag that is missing here is reported as unknown.
 
 use serde_json::Value;
 
