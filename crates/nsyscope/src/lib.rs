@@ -29,6 +29,7 @@
 pub mod analysis;
 pub mod capture;
 pub mod cost;
+pub mod deploy;
 mod error;
 pub mod hardware;
 pub mod health;
