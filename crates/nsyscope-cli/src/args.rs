@@ -23,6 +23,7 @@ Examples:
   nsyscope report run.sqlite                    where the time goes
   nsyscope report rank*.sqlite --format md      one capture a rank, as Markdown
   nsyscope kernels run.sqlite --by category     kernels summed up
+  nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
@@ -83,6 +84,10 @@ pub(crate) enum Command {
     Info(Info),
     /// Sum up kernels by name, category or rank; explain how a name is classified
     Kernels(Kernels),
+    /// Say what a model's steps cost at least, from its config.json alone
+    Model(Model),
+    /// Say what a unit, compose file, script or command line deploys
+    Deployment(Deployment),
     /// List, check or try the kernel rules
     Rules {
         #[command(subcommand)]
@@ -159,6 +164,113 @@ pub(crate) enum By {
     Category,
     /// Rank and category
     Rank,
+}
+
+/// What a model is, and what a step of it costs at least: operations with shapes, FLOPs and bytes,
+/// collectives, floors. No capture is needed.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope model config.json                                      what the model is, and a decode step
+  nsyscope model config.json --deploy vllm.service --gpu 'RTX PRO 6000'   on its deployment, with floors
+  nsyscope model config.json --gpu h200 --tp 8 --batch 64 --context 8192
+  nsyscope model config.json --gpu h200 --tp 8 --phase prefill --tokens 2048
+  nsyscope model config.json --gpu h200 --tp 1,2,4,8 --batch 1,8,64       where the bottleneck moves")]
+pub(crate) struct Model {
+    /// The model's config.json, or the folder that holds it
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentSource,
+    /// The step to price
+    #[arg(long, value_enum, default_value = "decode")]
+    pub(crate) phase: ModelPhase,
+    /// Sequences; several make a table
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "B,...")]
+    pub(crate) batch: Vec<u64>,
+    /// Tokens that each sequence attends to in decode
+    #[arg(long, default_value_t = 4096, value_name = "L")]
+    pub(crate) context: u64,
+    /// Tokens of a prefill step, over all its sequences
+    #[arg(long, default_value_t = 2048, value_name = "T")]
+    pub(crate) tokens: u64,
+    /// Tokens of each sequence that are cached before a prefill step
+    #[arg(long, default_value_t = 0, value_name = "C")]
+    pub(crate) cached: u64,
+    /// Tensor-parallel ranks [default: the deployment's, or 1]; several make a table
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    pub(crate) tp: Vec<u64>,
+    /// Pipeline stages [default: the deployment's, or 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) pp: Option<u64>,
+    /// Data-parallel replicas of attention that share the experts [default: the deployment's, or 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) dp: Option<u64>,
+    /// Spread whole experts over the ranks
+    #[arg(long)]
+    pub(crate) ep: bool,
+    /// Type of the key-value cache: auto, bfloat16, fp8, ... [default: the deployment's, or the model's]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) kv_cache_dtype: Option<String>,
+    /// The GPU to price on, by name or part of it; without one there are no floors
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gpu: Option<String>,
+    /// Peaks of further GPUs, or others for known ones
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) gpu_spec: Option<PathBuf>,
+    /// What joins the GPUs: nvlink, pcie, network [default: what the GPU has]
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Option<String>,
+}
+
+/// A step of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelPhase {
+    /// One token for each sequence
+    Decode,
+    /// The prompts
+    Prefill,
+    /// Both
+    All,
+}
+
+/// Where a deployment is described.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeploymentSource {
+    /// A unit (its drop-ins beside it are read too), compose file, manifest, script, ...
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) deploy: Option<PathBuf>,
+    /// A command line that starts the engine
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Environment files of the deployment
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env: Vec<PathBuf>,
+}
+
+/// What a file or command line deploys: engine, parallelism, types, graphs, NCCL, each with its source.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope deployment /etc/systemd/system/vllm.service
+  nsyscope deployment compose.yaml --service vllm --format json
+  nsyscope deployment --command 'vllm serve MODEL --tensor-parallel-size 8'")]
+pub(crate) struct Deployment {
+    /// A unit (its drop-ins beside it are read too), compose file, manifest, script, ...
+    #[arg(value_name = "FILE", required_unless_present = "command")]
+    pub(crate) file: Option<PathBuf>,
+    /// A command line instead of a file
+    #[arg(long, value_name = "COMMAND", conflicts_with = "file")]
+    pub(crate) command: Option<String>,
+    /// Environment files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env: Vec<PathBuf>,
+    /// The instance of a template unit (NAME@.service)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// The service of a compose file that has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -29,6 +29,24 @@ macro_rules! answer {
 
 answer!(nsyscope::report::Report, nsyscope::report::KernelsReport, nsyscope::report::InfoReport);
 
+impl Answer for nsyscope::model_report::ModelReport {
+    fn text(&self, options: &ViewOptions) -> String {
+        self.to_text(u16::try_from(options.columns()).unwrap_or(u16::MAX))
+    }
+    fn markdown(&self) -> String {
+        self.to_markdown()
+    }
+}
+
+impl Answer for nsyscope::deploy::Deployment {
+    fn text(&self, options: &ViewOptions) -> String {
+        self.to_text(options.columns())
+    }
+    fn markdown(&self) -> String {
+        self.to_markdown()
+    }
+}
+
 /// Prints an answer as the global options ask.
 pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {
     let text = match global.format {

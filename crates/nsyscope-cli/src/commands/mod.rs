@@ -1,7 +1,9 @@
 //! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
 
+mod deployment;
 mod info;
 mod kernels;
+mod model;
 mod record;
 mod report;
 mod rules;
@@ -24,6 +26,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Report(command) => report::run(global, command),
         Command::Info(command) => info::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
+        Command::Model(command) => model::run(global, command),
+        Command::Deployment(command) => deployment::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {

@@ -7,7 +7,7 @@ use super::api::ApiKind;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
 
-pub(crate) fn check(trace: &Trace, options: &ReadOptions) -> Health {
+pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     let mut health = Health::default();
     kernels(trace, &mut health);
     graphs(trace, &mut health);

@@ -143,6 +143,7 @@ pub struct Trace {
 /// Which kinds of rows the export has a table for: absence is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools, reason = "one flag a table")]
 pub struct Captured {
     /// A kernel table.
     pub kernels: bool,
@@ -175,7 +176,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`].
     pub fn read_with(&self, options: &ReadOptions) -> Result<Trace> {
-        Reader::new(self).read(options).map_err(|error| error.in_file(self.path()))
+        Reader::new(self).read(*options).map_err(|error| error.in_file(self.path()))
     }
 }
 
@@ -247,7 +248,7 @@ impl<'c> Reader<'c> {
         read_activities(self.capture, table, &mut self.streams, &mut self.health).map(Some)
     }
 
-    fn read(mut self, options: &ReadOptions) -> Result<Trace> {
+    fn read(mut self, options: ReadOptions) -> Result<Trace> {
         let capture = self.capture;
         let schema = capture.schema();
         let metadata = metadata::read(capture, &mut self.health)?;

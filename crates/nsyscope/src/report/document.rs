@@ -36,6 +36,11 @@ impl ViewOptions {
         self
     }
 
+    /// The width in columns.
+    pub fn columns(&self) -> usize {
+        self.width
+    }
+
     /// Sets whether ANSI colours are used.
     #[must_use]
     pub fn color(mut self, color: bool) -> Self {

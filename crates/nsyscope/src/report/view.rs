@@ -30,7 +30,7 @@ impl Report {
         self.kernels(&mut blocks);
         self.launches(&mut blocks);
         self.memory(&mut blocks);
-        self.method(&mut blocks);
+        limits(&mut blocks);
         Document(blocks)
     }
 
@@ -125,29 +125,19 @@ impl Report {
                 continue;
             }
             told.push((code, &entry.message));
-            let mut text = format!("[{code}] {}", entry.message);
-            if code != "start_up" {
-                if entry.count > 1 {
-                    text.push_str(&format!(" ({} times", format::count(entry.count)));
-                    if let Some(time) = entry.time_ns.filter(|&t| t > 0) {
-                        text.push_str(&format!(", {}", format::ns(time)));
-                    }
-                    text.push(')');
+            let alike =
+                self.capture.warnings.iter().filter(|other| other.code == entry.code).count();
+            let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
+                ("start_up", ..) if alike > 1 => {
+                    format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
                 }
-            } else {
-                let ranks = self
-                    .capture
-                    .warnings
-                    .iter()
-                    .filter(|other| other.code.as_str() == code)
-                    .count();
-                if ranks > 1 {
-                    text.push_str(&format!(
-                        " (and alike on {} more)",
-                        format::plural(ranks - 1, "rank")
-                    ));
+                ("start_up", ..) | (_, 0 | 1, _) => String::new(),
+                (_, count, Some(time)) => {
+                    format!(" ({} times, {})", format::count(count), format::ns(time))
                 }
-            }
+                (_, count, None) => format!(" ({} times)", format::count(count)),
+            };
+            let text = format!("[{code}] {}{more}", entry.message);
             blocks.push(match entry.severity {
                 Severity::Info => Block::Bullets(vec![text]),
                 Severity::DataLoss | Severity::Error => Block::Warning(text),
@@ -418,16 +408,16 @@ impl Report {
         }
         blocks.push(Block::Grid(grid));
     }
+}
 
-    fn method(&self, blocks: &mut Vec<Block>) {
-        blocks.push(Block::Heading("Limits".to_owned()));
-        blocks.push(Block::Bullets(vec![
-            "The whole capture is one phase here: start-up, prefill and decode are not told apart."
-                .to_owned(),
-            "A category is decided by a kernel's name alone (nsyscope kernels --explain PATTERN says how)."
-                .to_owned(),
-            "All times are measured under the profiler, which lengthens small kernels and launches."
-                .to_owned(),
-        ]));
-    }
+fn limits(blocks: &mut Vec<Block>) {
+    blocks.push(Block::Heading("Limits".to_owned()));
+    blocks.push(Block::Bullets(vec![
+        "The whole capture is one phase here: start-up, prefill and decode are not told apart."
+            .to_owned(),
+        "A category is decided by a kernel's name alone (nsyscope kernels --explain PATTERN says how)."
+            .to_owned(),
+        "All times are measured under the profiler, which lengthens small kernels and launches."
+            .to_owned(),
+    ]));
 }
