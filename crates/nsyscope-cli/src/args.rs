@@ -1,4 +1,6 @@
 //! What can be typed.
+// Doc comments are help texts here: backticks would be printed.
+#![allow(clippy::doc_markdown)]
 
 use std::path::PathBuf;
 

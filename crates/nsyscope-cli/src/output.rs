@@ -27,16 +27,12 @@ macro_rules! answer {
     )+};
 }
 
-answer!(nsyscope::report::Report, nsyscope::report::KernelsReport, nsyscope::report::InfoReport);
-
-impl Answer for nsyscope::model_report::ModelReport {
-    fn text(&self, options: &ViewOptions) -> String {
-        self.to_text(u16::try_from(options.columns()).unwrap_or(u16::MAX))
-    }
-    fn markdown(&self) -> String {
-        self.to_markdown()
-    }
-}
+answer!(
+    nsyscope::report::Report,
+    nsyscope::report::KernelsReport,
+    nsyscope::report::InfoReport,
+    nsyscope::model_report::ModelReport
+);
 
 impl Answer for nsyscope::deploy::Deployment {
     fn text(&self, options: &ViewOptions) -> String {

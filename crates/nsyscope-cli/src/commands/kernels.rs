@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, command: &args::Kernels) -> Result<()> {
     let mut options = ReadOptions::activities_only();
     // Rows are checked against their launches, so that no figure rests on damaged ones.
     options.api = true;
-    let run = super::read(global, &command.captures, &options)?;
+    let run = super::read(global, &command.captures, options)?;
     if let Some(pattern) = pattern {
         return explain(global, &run, &classifier, &pattern);
     }
@@ -53,7 +53,7 @@ fn explain(
     let names: BTreeMap<&str, Option<&str>> = run
         .traces()
         .iter()
-        .flat_map(|trace| trace.kernel_names())
+        .flat_map(nsyscope::capture::Trace::kernel_names)
         .filter(|name| pattern.is_match(&name.demangled))
         .map(|name| (&*name.demangled, name.mangled.as_deref()))
         .collect();

@@ -61,10 +61,10 @@ fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
 }
 
 /// Opens and reads captures of one run.
-fn read(global: &Global, paths: &[PathBuf], options: &ReadOptions) -> Result<Run> {
+fn read(global: &Global, paths: &[PathBuf], options: ReadOptions) -> Result<Run> {
     let traces = open(global, paths)?
         .iter()
-        .map(|capture| capture.read_with(options))
+        .map(|capture| capture.read_with(&options))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Run::new(traces))
 }

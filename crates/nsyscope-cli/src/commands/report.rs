@@ -9,7 +9,7 @@ use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<()> {
     let classifier = super::classifier(global)?;
-    let run = super::read(global, &command.captures, &ReadOptions::new())?;
+    let run = super::read(global, &command.captures, ReadOptions::new())?;
     let report = Report::new(&run, &classifier, &ReportOptions::new().top(command.top));
     output::print(global, &report)?;
     Ok(())

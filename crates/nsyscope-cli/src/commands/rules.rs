@@ -73,7 +73,7 @@ fn classify(global: &Global, file: Option<&Path>) -> Result<()> {
     let mut text = String::new();
     for name in String::from_utf8_lossy(&bytes).lines().filter(|line| !line.trim().is_empty()) {
         let found = classifier.classify(name, None);
-        let rule = found.rule.as_ref().map(|rule| rule.as_str());
+        let rule = found.rule.as_ref().map(nsyscope::kernel::RuleId::as_str);
         if global.format == Format::Json {
             let line = json!({ "name": name, "category": found.category, "rule": rule });
             let _ = writeln!(text, "{line}");

@@ -4,13 +4,14 @@ use crate::analysis::{
     Classes, GroupBy, RankTime, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
 use crate::capture::Trace;
+use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
-    REPORT_SCHEMA, RankSection, RankTimes, Report, StepsSection, UnclassifiedRow, format,
+    REPORT_SCHEMA, RankSection, RankTimes, Report, StepsSection, UnclassifiedRow,
 };
 
 /// What a report holds.

@@ -1,16 +1,14 @@
 //! The report: one value that JSON serialises and every view is made from.
 
 mod build;
-mod document;
-mod format;
 mod info;
 mod summary;
 mod view;
 
 use serde::Serialize;
 
+pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
-pub use document::ViewOptions;
 pub use info::InfoReport;
 pub use summary::KernelsReport;
 

@@ -6,8 +6,8 @@ use crate::analysis::{Classes, GroupBy, KernelRow, kernel_rows};
 use crate::kernel::{Category, CategoryFilter, Classifier};
 use crate::run::Run;
 
-use super::document::{Block, Document, Grid, Kind, ViewOptions};
-use super::format;
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
+use crate::format;
 
 /// Kernels summed up.
 #[derive(Clone, Debug, Serialize)]

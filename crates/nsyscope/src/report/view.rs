@@ -3,8 +3,9 @@
 use crate::capture::TraceKind;
 use crate::health::Severity;
 
-use super::document::{Block, Document, Grid, Kind, ViewOptions};
-use super::{BreakdownRow, Report, format};
+use super::{BreakdownRow, Report};
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
+use crate::format;
 
 /// Categories that take less than this share are summed up in one line.
 const SMALL_SHARE: f64 = 0.002;
