@@ -9,6 +9,7 @@ pub mod interval;
 pub mod kernel;
 pub mod report;
 mod run;
+pub mod segment;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};
