@@ -41,6 +41,7 @@ pub mod model;
 pub mod model_report;
 pub mod report;
 mod run;
+pub mod segment;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};
