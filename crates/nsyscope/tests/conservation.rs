@@ -18,9 +18,8 @@ fn unions(database: &std::path::Path) -> BTreeMap<(i64, i64), (i64, i64)> {
     let db = common::referee(database);
     let mut intervals: BTreeMap<(i64, i64), Vec<(i64, i64)>> = BTreeMap::new();
     for table in ["KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE"] {
-        let sql = format!(
-            "SELECT globalPid, deviceId, start, \"end\" FROM CUPTI_ACTIVITY_KIND_{table}"
-        );
+        let sql =
+            format!("SELECT globalPid, deviceId, start, \"end\" FROM CUPTI_ACTIVITY_KIND_{table}");
         let Ok(mut statement) = db.prepare(&sql) else { continue };
         let mut rows = statement.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
@@ -96,9 +95,7 @@ fn every_rank_adds_up() {
 
 #[test]
 fn whole_graphs_are_busy_time() {
-    for (file, busy) in
-        [("B1_graph_node", 976_262_533), ("B2_graph_graph", 976_079_678)]
-    {
+    for (file, busy) in [("B1_graph_node", 976_262_533), ("B2_graph_graph", 976_079_678)] {
         let Some(path) = common::shared(&format!("captures/{file}/{file}.sqlite.zst")) else {
             return;
         };

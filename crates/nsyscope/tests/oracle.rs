@@ -90,9 +90,10 @@ fn copy_times_equal_nsys() {
         assert_eq!(rows.len(), expected.len(), "{}", capture.display());
         for fields in expected {
             let operation = fields[8].as_str();
-            let row = rows.iter().find(|row| row.operation == operation).unwrap_or_else(|| {
-                panic!("{}: {operation} is missing", capture.display())
-            });
+            let row = rows
+                .iter()
+                .find(|row| row.operation == operation)
+                .unwrap_or_else(|| panic!("{}: {operation} is missing", capture.display()));
             let found = [
                 row.time.total_ns.to_string(),
                 row.time.calls.to_string(),

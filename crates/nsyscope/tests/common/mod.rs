@@ -46,11 +46,8 @@ pub fn plain(capture: &Path) -> tempfile::TempPath {
 
 /// A read-only connection that asks SQL directly, as the referee.
 pub fn referee(database: &Path) -> rusqlite::Connection {
-    rusqlite::Connection::open_with_flags(
-        database,
-        rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY,
-    )
-    .unwrap()
+    rusqlite::Connection::open_with_flags(database, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .unwrap()
 }
 
 /// The repository's fixtures.
