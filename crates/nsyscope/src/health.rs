@@ -115,6 +115,12 @@ codes! {
     GpuUnmapped = "gpu_unmapped", Info, Analysis;
     /// Initialisation (fills, random numbers, weight preparation) is part of the figures.
     StartUp = "start_up", Info, Analysis;
+    /// Nothing but session start times, or nothing at all, ties a capture's clock to the others'.
+    ClockUnaligned = "clock_unaligned", DataLoss, Analysis;
+    /// Collectives have no partner on every other rank.
+    CollectivesUnmatched = "collectives_unmatched", DataLoss, Analysis;
+    /// The ranks' collectives do not fit together.
+    RanksDisagree = "ranks_disagree", DataLoss, Analysis;
 }
 
 impl Serialize for Code {
