@@ -17,13 +17,32 @@ fn main() {
         println!("R {path}");
         for (rank, times) in steps.ranks.iter().zip(&times) {
             let p = &run.ranks()[rank.rank as usize];
-            println!("K {} {} {} {:?} {:?} {} | {:?}", rank.rank, p.pid, p.device, rank.method, rank.confidence, rank.reason, rank.outside);
+            println!(
+                "K {} {} {} {:?} {:?} {} | {:?}",
+                rank.rank, p.pid, p.device, rank.method, rank.confidence, rank.reason, rank.outside
+            );
             for (s, t) in rank.steps.iter().zip(times) {
                 let kinds: String = s.layers.iter().map(|l| &l.kind.as_str()[..1]).collect();
-                let ok = t.start == s.start_ns && t.end == s.end_ns && t.exposed_ns.iter().sum::<i64>() + t.idle_ns == s.wall_ns();
-                println!("S {} {} {} {:?} {} {} {} {} {} {} {} {} {} {}", s.index, s.start_ns, s.end_ns, s.method.as_str(), s.phase.as_str(),
-                    s.batch.map_or(-1, i64::from), s.tokens.as_ref().map_or(-1, |t| i64::from(t.count)), s.tokens.as_ref().and_then(|t| t.padded).map_or(-1, i64::from),
-                    s.tokens.as_ref().map_or("-", |t| t.witness.as_str()), s.kernels, s.graph_launches, if kinds.is_empty() { "-" } else { &kinds }, ok, s.last - s.first);
+                let ok = t.start == s.start_ns
+                    && t.end == s.end_ns
+                    && t.exposed_ns.iter().sum::<i64>() + t.idle_ns == s.wall_ns();
+                println!(
+                    "S {} {} {} {:?} {} {} {} {} {} {} {} {} {} {}",
+                    s.index,
+                    s.start_ns,
+                    s.end_ns,
+                    s.method.as_str(),
+                    s.phase.as_str(),
+                    s.batch.map_or(-1, i64::from),
+                    s.tokens.as_ref().map_or(-1, |t| i64::from(t.count)),
+                    s.tokens.as_ref().and_then(|t| t.padded).map_or(-1, i64::from),
+                    s.tokens.as_ref().map_or("-", |t| t.witness.as_str()),
+                    s.kernels,
+                    s.graph_launches,
+                    if kinds.is_empty() { "-" } else { &kinds },
+                    ok,
+                    s.last - s.first
+                );
             }
         }
     }

@@ -3,12 +3,25 @@
 use crate::capture::TraceKind;
 use crate::health::Severity;
 
-use super::{BreakdownRow, Report};
+use super::{BreakdownRow, IdleRow, Report};
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::format;
+use crate::segment::BatchSummary;
+use crate::text;
 
-/// Categories that take less than this share are summed up in one line.
+/// Categories that take less than this share of the capture are summed up in one line.
 const SMALL_SHARE: f64 = 0.002;
+
+/// The same for the steps of a phase.
+const SMALL_STEP_SHARE: f64 = 0.005;
+
+/// A phase and batch as people name it.
+fn label(phase: &str, batch: Option<u32>) -> String {
+    match batch {
+        Some(batch) => format!("{phase}, batch {batch}"),
+        None => phase.to_owned(),
+    }
+}
 
 impl Report {
     /// For a terminal.
@@ -28,6 +41,7 @@ impl Report {
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.breakdown(&mut blocks);
+        self.collectives(&mut blocks);
         self.kernels(&mut blocks);
         self.launches(&mut blocks);
         self.memory(&mut blocks);
@@ -61,6 +75,19 @@ impl Report {
             _ => "nsys version unknown".to_owned(),
         });
         blocks.push(Block::Paragraph(line.join(" · ")));
+        if let Some(rank) = self.steps.ranks.first() {
+            let found: u64 = self.steps.phases.iter().map(|phase| phase.count).sum();
+            blocks.push(if found == 0 {
+                Block::Paragraph(format!("Steps: none were found ({}).", rank.reason))
+            } else {
+                Block::Paragraph(format!(
+                    "Steps: {} a rank, found by {} ({} confidence).",
+                    format::count(found),
+                    self.steps.method.describe(),
+                    self.steps.confidence.as_str(),
+                ))
+            });
+        }
         let mut kinds: Vec<TraceKind> = self.capture.files.iter().map(|f| f.trace_kind).collect();
         kinds.dedup();
         for kind in kinds {
@@ -74,42 +101,140 @@ impl Report {
 
     fn answer(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
-        let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
-        let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
-        let idle: i64 = self.rank_times.iter().map(|t| t.idle_ns).sum();
-        let Some(first) = self.breakdown.first() else {
+        let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
                 "No GPU activity is in this capture, so there is no time to share out.".to_owned(),
             ));
             return;
         };
+        let mut lines = Vec::new();
+        for (phase, batch) in self.phases() {
+            lines.push(self.phase_line(phase, batch));
+            lines.extend(self.wait_line(phase, batch));
+        }
+        let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
+        let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
         let scope = match self.rank_times.len() {
-            1 => "the GPU's time line".to_owned(),
-            n => format!("the time lines of all {n} ranks together"),
+            1 => "the GPU's whole time line".to_owned(),
+            n => format!("the whole time lines of all {n} ranks"),
         };
-        let idle_share = crate::analysis::share(idle, wall);
-        let mut lines = vec![format!(
-            "{} takes {} of {scope} ({} of {}).",
+        lines.push(format!(
+            "Over {scope} ({}): busy {}, most of all {} {}.",
+            format::ns(wall),
+            format::percent(crate::analysis::share(busy, wall)),
             first.category,
             format::percent(first.exposed_share),
-            format::ns(first.exposed_ns),
-            format::ns(wall),
-        )];
-        let next: Vec<String> = self.breakdown[1..]
-            .iter()
-            .take(3)
-            .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
-            .collect();
-        if !next.is_empty() {
-            lines.push(format!("Next: {}.", next.join(", ")));
-        }
-        lines.push(format!(
-            "GPUs are busy {} of that time; {} ({}) nothing runs at all.",
-            format::percent(crate::analysis::share(busy, wall)),
-            format::percent(idle_share),
-            format::ns(idle),
         ));
         blocks.push(Block::Bullets(lines));
+    }
+
+    /// The phases and batches of steps, those that take most wall time first.
+    fn phases(&self) -> Vec<(&'static str, Option<u32>)> {
+        let mut found: Vec<(i64, &'static str, Option<u32>)> = Vec::new();
+        for row in self.breakdown.iter().filter(|row| row.phase != "all") {
+            match found.iter_mut().find(|(_, p, b)| (*p, *b) == (row.phase, row.batch)) {
+                Some(known) => known.0 += row.exposed_ns,
+                None => found.push((row.exposed_ns, row.phase, row.batch)),
+            }
+        }
+        found.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+        found.into_iter().map(|(_, phase, batch)| (phase, batch)).collect()
+    }
+
+    fn rows_of(
+        &self,
+        phase: &'static str,
+        batch: Option<u32>,
+    ) -> impl Iterator<Item = &BreakdownRow> {
+        self.breakdown.iter().filter(move |row| (row.phase, row.batch) == (phase, batch))
+    }
+
+    fn batch(&self, phase: &str, batch: Option<u32>) -> Option<&BatchSummary> {
+        let phase = self.steps.phases.iter().find(|p| p.phase.as_str() == phase)?;
+        phase.batches.iter().find(|b| b.batch == batch)
+    }
+
+    /// One phase in a sentence: how many steps, how long, and what they spend their time with.
+    fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
+        let mut line = label(phase, batch);
+        if let Some(found) = self.batch(phase, batch) {
+            line.push_str(&format!(
+                " ({} a rank, median {}",
+                format::plural(found.count as usize, "step"),
+                format::duration(found.wall_ns.p50)
+            ));
+            if let Some(rate) = found.tokens_per_s {
+                line.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+            }
+            line.push(')');
+        }
+        let idle: f64 = self
+            .idle
+            .iter()
+            .filter(|row| (row.phase, row.batch) == (phase, batch))
+            .map(|row| row.share)
+            .sum();
+        let parts: Vec<String> = self
+            .rows_of(phase, batch)
+            .take(4)
+            .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
+            .chain([format!("idle {}", format::percent(idle))])
+            .collect();
+        format!("{line}: {}.", parts.join(", "))
+    }
+
+    /// What the largest collective of a phase waits for, where several ranks were captured.
+    fn wait_line(&self, phase: &'static str, batch: Option<u32>) -> Option<String> {
+        let largest = self
+            .collectives
+            .iter()
+            .filter(|c| (c.phase, c.batch) == (phase, batch))
+            .max_by_key(|c| c.row.time_ns)?;
+        let wait = largest.row.wait_ns?;
+        let share = crate::analysis::share(wait, largest.row.time_ns);
+        let mut line = format!(
+            "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
+            largest.row.kind,
+            format::percent(share),
+            format::percent(1.0 - share),
+        );
+        let late = self.late.iter().find(|l| {
+            (l.phase, l.batch) == (phase, batch)
+                && l.late.kind == largest.row.kind
+                && l.late.straggler
+        });
+        match late {
+            Some(found) => {
+                line.push_str(&format!(
+                    "; rank {} is last in {} of them",
+                    found.late.rank,
+                    format::percent(found.late.last_share)
+                ));
+                // What it did longer, per late arrival; a second part only where it is large too.
+                let per_call = |ns: i64| ns / found.late.last_calls.max(1) as i64;
+                let most = found.late.longer.first().map_or(0, |longer| longer.ns);
+                let parts: Vec<String> = found
+                    .late
+                    .longer
+                    .iter()
+                    .filter(|longer| longer.ns > 0 && longer.ns * 4 >= most)
+                    .take(2)
+                    .map(|longer| {
+                        let kernel = longer.kernel.as_deref().map_or_else(String::new, |kernel| {
+                            format!(" ({})", text::truncate(&format::kernel(kernel), 40))
+                        });
+                        format!("{} more {}{kernel}", format::ns(per_call(longer.ns)), longer.what)
+                    })
+                    .collect();
+                if !parts.is_empty() {
+                    line.push_str(&format!(", after {}", parts.join(" and ")));
+                }
+            }
+            None if share > 0.5 => line.push_str("; no rank is late by itself"),
+            None => {}
+        }
+        line.push('.');
+        Some(line.trim_start().to_owned())
     }
 
     fn health(&self, blocks: &mut Vec<Block>) {
@@ -204,73 +329,16 @@ impl Report {
     }
 
     fn breakdown(&self, blocks: &mut Vec<Block>) {
+        for (phase, batch) in self.phases() {
+            self.breakdown_of(phase, batch, blocks);
+        }
+        self.breakdown_of("all", None, blocks);
         if self.breakdown.is_empty() {
             return;
         }
-        blocks.push(Block::Heading("Wall time by category, all ranks".to_owned()));
-        let mut grid = Grid::new(&[
-            ("share", Kind::Number),
-            ("wall", Kind::Number),
-            ("alone", Kind::Number),
-            ("busy", Kind::Number),
-            ("calls", Kind::Number),
-            ("category", Kind::Words),
-        ]);
-        let cells = |row: &BreakdownRow| {
-            vec![
-                format::percent(row.exposed_share),
-                format::ns(row.exposed_ns),
-                format::ns(row.alone_ns),
-                format::ns(row.busy_ns),
-                format::count(row.calls),
-                row.category.clone(),
-            ]
-        };
-        let (large, small): (Vec<&BreakdownRow>, Vec<&BreakdownRow>) = self
-            .breakdown
-            .iter()
-            .partition(|row| row.exposed_share >= SMALL_SHARE || row.category == "unclassified");
-        for row in large {
-            grid.row(cells(row));
-        }
-        if let [one] = small.as_slice() {
-            grid.row(cells(one));
-        } else if !small.is_empty() {
-            grid.row(vec![
-                format::percent(small.iter().map(|row| row.exposed_share).sum()),
-                format::ns(small.iter().map(|row| row.exposed_ns).sum()),
-                format::ns(small.iter().map(|row| row.alone_ns).sum()),
-                format::ns(small.iter().map(|row| row.busy_ns).sum()),
-                format::count(small.iter().map(|row| row.calls).sum()),
-                format!("{} smaller categories", small.len()),
-            ]);
-        }
-        for row in &self.idle {
-            grid.row(vec![
-                format::percent(row.share),
-                format::ns(row.time_ns),
-                String::new(),
-                String::new(),
-                String::new(),
-                "idle (nothing ran)".to_owned(),
-            ]);
-        }
-        let share: f64 = self.breakdown.iter().map(|row| row.exposed_share).sum::<f64>()
-            + self.idle.iter().map(|row| row.share).sum::<f64>();
-        let wall: i64 = self.breakdown.iter().map(|row| row.exposed_ns).sum::<i64>()
-            + self.idle.iter().map(|row| row.time_ns).sum::<i64>();
-        grid.strong_row(vec![
-            format::percent(share),
-            format::ns(wall),
-            String::new(),
-            format::ns(self.breakdown.iter().map(|row| row.busy_ns).sum()),
-            format::count(self.breakdown.iter().map(|row| row.calls).sum()),
-            "in all".to_owned(),
-        ]);
-        blocks.push(Block::Grid(grid));
         blocks.push(Block::Paragraph(
-            "wall: concurrent work shares each instant equally, so the column adds up to the \
-             ranks' spans; alone: nothing of another category ran; busy: sum of durations."
+            "wall: concurrent work shares each instant equally, so the column adds up; alone: \
+             nothing of another category ran; busy: sum of durations."
                 .to_owned(),
         ));
         if let Some(known) = self.classification.classified_time_share
@@ -283,6 +351,163 @@ impl Report {
                 self.classification.unique_names,
             )));
         }
+    }
+
+    fn breakdown_of(&self, phase: &'static str, batch: Option<u32>, blocks: &mut Vec<Block>) {
+        let rows: Vec<&BreakdownRow> = self.rows_of(phase, batch).collect();
+        if rows.is_empty() {
+            return;
+        }
+        let per_step = phase != "all";
+        // Beside the steps the whole capture needs no small print.
+        let stepped = !self.steps.phases.is_empty();
+        blocks.push(Block::Heading(if per_step {
+            let steps = self.batch(phase, batch).map_or(0, |found| found.count);
+            format!(
+                "Wall time of {}, {} a rank",
+                label(phase, batch),
+                format::plural(steps as usize, "step")
+            )
+        } else {
+            "Wall time of the whole capture, all ranks".to_owned()
+        }));
+        let mut columns = vec![("share", Kind::Number)];
+        if per_step {
+            columns.push(("per step", Kind::Number));
+        }
+        columns.extend([
+            ("wall", Kind::Number),
+            ("alone", Kind::Number),
+            ("busy", Kind::Number),
+            ("calls", Kind::Number),
+            ("category", Kind::Words),
+        ]);
+        let mut grid = Grid::new(&columns).only_from("alone", 90);
+        let mut add = |cells: [String; 7], strong: bool| {
+            let mut cells = cells.to_vec();
+            if !per_step {
+                cells.remove(1);
+            }
+            if strong { grid.strong_row(cells) } else { grid.row(cells) }
+        };
+        let cells = |rows: &[&BreakdownRow], name: String| {
+            let steps: f64 = rows.iter().filter_map(|row| row.per_step_ns).sum();
+            [
+                format::percent(rows.iter().map(|row| row.exposed_share).sum()),
+                format::duration(steps.round()),
+                format::ns(rows.iter().map(|row| row.exposed_ns).sum()),
+                format::ns(rows.iter().map(|row| row.alone_ns).sum()),
+                format::ns(rows.iter().map(|row| row.busy_ns).sum()),
+                format::count(rows.iter().map(|row| row.calls).sum()),
+                name,
+            ]
+        };
+        let (large, small): (Vec<&BreakdownRow>, Vec<&BreakdownRow>) =
+            rows.iter().partition(|row| {
+                row.exposed_share >= if stepped { SMALL_STEP_SHARE } else { SMALL_SHARE }
+                    || row.category == "unclassified"
+            });
+        for row in large {
+            add(cells(&[row], row.category.clone()), false);
+        }
+        match small.as_slice() {
+            [] => {}
+            [one] => add(cells(&[one], one.category.clone()), false),
+            several => {
+                add(cells(several, format!("{} smaller categories", several.len())), false);
+            }
+        }
+        let idle: Vec<&IdleRow> =
+            self.idle.iter().filter(|row| (row.phase, row.batch) == (phase, batch)).collect();
+        let wall: i64 = rows.iter().map(|row| row.exposed_ns).sum::<i64>()
+            + idle.iter().map(|row| row.time_ns).sum::<i64>();
+        // Steps of all ranks: what a category takes per step says how many there are.
+        let steps = rows
+            .iter()
+            .find_map(|row| {
+                row.per_step_ns.filter(|&ns| ns > 0.0).map(|ns| row.exposed_ns as f64 / ns)
+            })
+            .unwrap_or(1.0);
+        for row in &idle {
+            add(
+                [
+                    format::percent(row.share),
+                    format::duration((row.time_ns as f64 / steps).round()),
+                    format::ns(row.time_ns),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    "idle (nothing ran)".to_owned(),
+                ],
+                false,
+            );
+        }
+        let mut sum = cells(&rows, "in all".to_owned());
+        sum[0] = format::percent(
+            rows.iter().map(|row| row.exposed_share).sum::<f64>()
+                + idle.iter().map(|row| row.share).sum::<f64>(),
+        );
+        sum[1] = format::duration((wall as f64 / steps).round());
+        sum[2] = format::ns(wall);
+        sum[3] = String::new();
+        add(sum, true);
+        blocks.push(Block::Grid(grid));
+    }
+
+    fn collectives(&self, blocks: &mut Vec<Block>) {
+        if self.collectives.is_empty() {
+            return;
+        }
+        blocks.push(Block::Heading("Collectives, matched over ranks".to_owned()));
+        let mut grid = Grid::new(&[
+            ("phase", Kind::Words),
+            ("collective", Kind::Words),
+            ("ranks", Kind::Number),
+            ("calls", Kind::Number),
+            ("time", Kind::Number),
+            ("wait", Kind::Number),
+            ("transfer", Kind::Number),
+            ("spread p50", Kind::Number),
+            ("done p50", Kind::Number),
+            ("last", Kind::Words),
+        ])
+        .only_from("spread p50", 100)
+        .only_from("transfer", 90);
+        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+        for section in &self.collectives {
+            let row = &section.row;
+            let last = row
+                .last_arrival_rank_share
+                .iter()
+                .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))
+                .filter(|_| row.ranks > 1);
+            grid.row(vec![
+                label(section.phase, section.batch),
+                row.kind.clone(),
+                row.ranks.to_string(),
+                format::count(row.calls),
+                format::ns(row.time_ns),
+                or_unknown(
+                    row.wait_ns.map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
+                ),
+                or_unknown(
+                    row.transfer_ns
+                        .map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
+                ),
+                or_unknown(row.skew.map(|skew| format::duration(skew.spread.p50_ns))),
+                or_unknown(row.completion.map(|done| format::duration(done.p50_ns))),
+                last.map_or_else(String::new, |(rank, share)| {
+                    format!("rank {rank} {}", format::percent(*share))
+                }),
+            ]);
+        }
+        blocks.push(Block::Grid(grid));
+        blocks.push(Block::Paragraph(
+            "time: kernel durations over all ranks, of which wait is until the last rank had arrived \
+             and transfer after; spread: first to last arrival; done: last arrival until the last \
+             rank is done; last: the rank that arrives last most often. ?: one rank was captured."
+                .to_owned(),
+        ));
     }
 
     fn kernels(&self, blocks: &mut Vec<Block>) {
@@ -414,8 +639,6 @@ impl Report {
 fn limits(blocks: &mut Vec<Block>) {
     blocks.push(Block::Heading("Limits".to_owned()));
     blocks.push(Block::Bullets(vec![
-        "The whole capture is one phase here: start-up, prefill and decode are not told apart."
-            .to_owned(),
         "A category is decided by a kernel's name alone (nsyscope kernels --explain PATTERN says how)."
             .to_owned(),
         "All times are measured under the profiler, which lengthens small kernels and launches."

@@ -79,8 +79,7 @@ fn graph_of(trace: &Trace, activity: &Activity) -> (bool, i64) {
 /// stretches between two gathers hold the same number of layers, at least two.
 pub(super) fn embedding_steps(sequence: &Sequence) -> Vec<Range<usize>> {
     let roles = &sequence.role;
-    let mut cuts: Vec<usize> =
-        (0..roles.len()).filter(|&i| roles[i] & EMBEDDING != 0).collect();
+    let mut cuts: Vec<usize> = (0..roles.len()).filter(|&i| roles[i] & EMBEDDING != 0).collect();
     cuts.push(roles.len());
     let mut passes = Vec::new();
     for pair in cuts.windows(2) {

@@ -85,10 +85,8 @@ impl Steps {
                 ranks.push(resolve(trace, sequence, &rules, draft));
             }
         }
-        let method = mode(
-            ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)),
-        )
-        .unwrap_or(StepMethod::None);
+        let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
+            .unwrap_or(StepMethod::None);
         Self { method, ranks }
     }
 
@@ -169,11 +167,8 @@ fn by_nvtx(
             *step = number[*step as usize];
         }
     }
-    let reason = format!(
-        "{} NVTX ranges ({}) launched work on this rank",
-        said.len(),
-        vocabulary.id
-    );
+    let reason =
+        format!("{} NVTX ranges ({}) launched work on this rank", said.len(), vocabulary.id);
     Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence: Confidence::High, reason })
 }
 
@@ -210,13 +205,7 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
     let ranges = embedding_steps(sequence);
     if !ranges.is_empty() {
         let reason = "each begins with a gather from the embedding table and holds as many layers as most; nothing shows its end".to_owned();
-        return Draft::of_ranges(
-            sequence,
-            &ranges,
-            StepMethod::Pattern,
-            Confidence::Low,
-            reason,
-        );
+        return Draft::of_ranges(sequence, &ranges, StepMethod::Pattern, Confidence::Low, reason);
     }
     let reason = if sequence.role.iter().any(|role| role & CORE != 0) {
         "model work is there, but nothing that comes once a step: no NVTX range of a known name, no graph, no sampling, no regular embedding; name the ranges with --step-nvtx"
@@ -233,10 +222,8 @@ fn regularity(
     confidence: Confidence,
     what: &str,
 ) -> (Confidence, String) {
-    let counts: Vec<usize> = ranges
-        .iter()
-        .map(|range| passes::anchors(&sequence.role, range.clone()).len())
-        .collect();
+    let counts: Vec<usize> =
+        ranges.iter().map(|range| passes::anchors(&sequence.role, range.clone()).len()).collect();
     let usual = mode(counts.iter().copied()).unwrap_or(0);
     let regular = counts.iter().filter(|&&n| n == usual).count();
     let count = ranges.len();
@@ -318,8 +305,7 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
         }
     }
     number(&mut steps, &mut step_of);
-    let method =
-        mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
+    let method = mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
     let mut out = RankSteps {
         rank: sequence.rank,
         method,

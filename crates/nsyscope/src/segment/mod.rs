@@ -13,6 +13,7 @@ mod find;
 mod layers;
 mod nvtx;
 mod passes;
+mod phase_time;
 mod pick;
 mod roles;
 mod sequence;
@@ -23,6 +24,7 @@ mod tokens;
 pub use attribution::step_times;
 pub use find::StepOptions;
 pub use layers::{Layer, LayerKind};
+pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times};
 pub use step::{
     Confidence, Outside, OutsideTime, Phase, RankSteps, Step, StepMethod, Steps, Tokens, Witness,
 };

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, BROADCAST, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX, UPLOAD, WHOLE,
+    ATTENTION, BROADCAST, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX,
+    UPLOAD, WHOLE,
 };
 use super::sequence::Sequence;
 
@@ -151,9 +152,8 @@ fn merge_unread(found: Vec<Pass>) -> Vec<Pass> {
 
 /// The activities of which each attention layer of a stretch has one: positions in the sequence.
 pub(super) fn anchors(roles: &[Role], range: Range<usize>) -> Vec<usize> {
-    let at = |bits: Role| -> Vec<usize> {
-        range.clone().filter(|&i| roles[i] & bits != 0).collect()
-    };
+    let at =
+        |bits: Role| -> Vec<usize> { range.clone().filter(|&i| roles[i] & bits != 0).collect() };
     let linear = at(LINEAR);
     let mut found = at(KV_WRITE);
     if found.is_empty() {
@@ -192,9 +192,7 @@ fn keep_last_of_several(sequence: &Sequence, passes: &mut [Pass]) {
             until = until.max(activity.end);
         }
         pass.begin = widest.1;
-        pass.core = (pass.begin..=first)
-            .find(|&i| sequence.role[i] & MODEL != 0)
-            .unwrap_or(first);
+        pass.core = (pass.begin..=first).find(|&i| sequence.role[i] & MODEL != 0).unwrap_or(first);
     }
 }
 
@@ -207,9 +205,7 @@ fn trim_heads(sequence: &Sequence, passes: &[Pass]) -> Vec<usize> {
         .map(|pass| {
             let random = (pass.begin..pass.core).rev().find(|&i| roles[i] & RANDOM != 0);
             random.map_or(pass.begin, |random| {
-                (random + 1..pass.core)
-                    .find(|&i| roles[i] & BROADCAST == 0)
-                    .unwrap_or(pass.core)
+                (random + 1..pass.core).find(|&i| roles[i] & BROADCAST == 0).unwrap_or(pass.core)
             })
         })
         .collect();

@@ -56,7 +56,11 @@ fn role(family: &str, kind: &str) -> Role {
         ("kv_cache", "kv_transfer") => 0,
         (
             "linear_attention",
-            "gated_delta_rule" | "gdn_prefill" | "kda" | "lightning_attention" | "mamba2_ssd"
+            "gated_delta_rule"
+            | "gdn_prefill"
+            | "kda"
+            | "lightning_attention"
+            | "mamba2_ssd"
             | "ssm_update",
         ) => CORE | LINEAR,
         ("moe", "expert_maps") => CORE,

@@ -62,6 +62,17 @@ impl StepMethod {
             Self::None => "none",
         }
     }
+
+    /// What the method looks at, for a sentence.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Explicit => "the windows that were given",
+            Self::Nvtx => "NVTX ranges",
+            Self::CudaGraph => "CUDA graph launches",
+            Self::Pattern => "the repetition of kernels",
+            Self::None => "nothing",
+        }
+    }
 }
 
 /// How far the steps of a rank can be relied on.
@@ -74,6 +85,17 @@ pub enum Confidence {
     Medium,
     /// Several signs agree.
     High,
+}
+
+impl Confidence {
+    /// The stable text form.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
 }
 
 /// What a number of tokens or requests rests on.
