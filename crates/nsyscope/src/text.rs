@@ -26,6 +26,24 @@ pub fn truncate(text: &str, width: usize) -> String {
     out
 }
 
+/// A count with thousands separated.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Joins lines and runs of blanks, so that a message is one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Shortens absolute paths to their last component: a report says nothing about the
 /// folders of the machine that recorded the capture.
 pub fn without_paths(text: &str) -> String {
@@ -63,6 +81,11 @@ mod tests {
         assert_eq!(without_paths("see /home/me/run/log.txt for more"), "see …/log.txt for more");
         assert_eq!(without_paths("(C:\\Users\\me\\x.log)"), "(…/x.log)");
         assert_eq!(without_paths("a / b and 3/4"), "a / b and 3/4");
+    }
+
+    #[test]
+    fn messages_become_one_line() {
+        assert_eq!(one_line(" a\n b\r\n\tc  "), "a b c");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
-use crate::health::Severity;
+use crate::health::{Code, Severity};
 
 use super::document::{Block, Document, Grid, Kind, ViewOptions};
 use super::{BreakdownRow, Report, format};
 
 /// Categories that take less than this share are summed up in one line.
 const SMALL_SHARE: f64 = 0.002;
+
+/// `INT_MAX` as device ordinal: the graph starts with a node on the host.
+const HOST_DEVICE: i64 = i32::MAX as i64;
 
 impl Report {
     /// For a terminal.
@@ -48,10 +51,15 @@ impl Report {
             self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
         gpus.sort_unstable();
         gpus.dedup();
-        line.push(if gpus.is_empty() { "GPU unknown".to_owned() } else { gpus.join(", ") });
-        if let Some(kernels) = self.capture.kernel_count {
-            line.push(format!("{} kernels", format::count(kernels)));
-        }
+        line.push(match (gpus.is_empty(), self.capture.ranks.is_empty()) {
+            (false, _) => gpus.join(", "),
+            (true, false) => "GPU unknown".to_owned(),
+            (true, true) => "no GPU was used".to_owned(),
+        });
+        line.push(match self.capture.kernel_count {
+            Some(kernels) => format::plural(kernels as usize, "kernel"),
+            None => "kernels not captured".to_owned(),
+        });
         if let Some(span) = self.capture.span_ns {
             line.push(format!("{} of GPU time line", format::ns(span)));
         }
@@ -82,37 +90,56 @@ impl Report {
             ));
             return;
         };
-        let scope = match self.rank_times.len() {
-            1 => "the GPU's time line".to_owned(),
-            n => format!("the time lines of all {n} ranks together"),
+        if self.capture.warnings.iter().any(|entry| entry.severity == Severity::Error) {
+            blocks.push(Block::Warning(
+                "This capture does not hold all that ran (see below): the figures describe its rows, \
+                 not the run."
+                    .to_owned(),
+            ));
+        }
+        let kinds = |wanted: TraceKind| self.capture.files.iter().all(|f| f.trace_kind == wanted);
+        if kinds(TraceKind::NoKernels) {
+            blocks.push(Block::Paragraph(format!(
+                "No kernels were captured, so where the time goes cannot be said. There are {} of \
+                 copies and fills.",
+                format::ns(self.breakdown.iter().map(|row| row.busy_ns).sum()),
+            )));
+            return;
+        }
+        let (gpus, scope) = match self.rank_times.len() {
+            1 => ("The GPU is", "its time line".to_owned()),
+            n => ("GPUs are", format!("the time lines of the {n} ranks together")),
         };
-        let idle_share = crate::analysis::share(idle, wall);
         let mut lines = vec![format!(
-            "{} takes {} of {scope} ({} of {}).",
+            "{gpus} busy {} of {scope} ({} of {}); for {} ({}) nothing runs at all.",
+            format::percent(crate::analysis::share(busy, wall)),
+            format::ns(busy),
+            format::ns(wall),
+            format::percent(crate::analysis::share(idle, wall)),
+            format::ns(idle),
+        )];
+        let mut most = format!(
+            "{} takes {} of the time ({})",
             first.category,
             format::percent(first.exposed_share),
             format::ns(first.exposed_ns),
-            format::ns(wall),
-        )];
+        );
         let next: Vec<String> = self.breakdown[1..]
             .iter()
             .take(3)
             .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
             .collect();
         if !next.is_empty() {
-            lines.push(format!("Next: {}.", next.join(", ")));
+            most.push_str(&format!(", then {}", next.join(", ")));
         }
-        lines.push(format!(
-            "GPUs are busy {} of that time; {} ({}) nothing runs at all.",
-            format::percent(crate::analysis::share(busy, wall)),
-            format::percent(idle_share),
-            format::ns(idle),
-        ));
+        most.push('.');
+        // The larger of the two is the answer.
+        lines.insert(usize::from(idle > first.exposed_ns), most);
         blocks.push(Block::Bullets(lines));
     }
 
     fn health(&self, blocks: &mut Vec<Block>) {
-        if self.capture.warnings.is_empty() {
+        if self.capture.warnings.iter().all(|entry| entry.code == Code::RowsUnsorted) {
             return;
         }
         blocks.push(Block::Heading("What to know about this capture".to_owned()));
@@ -120,6 +147,10 @@ impl Report {
         let mut told: Vec<(&str, &str)> = Vec::new();
         for entry in &self.capture.warnings {
             let code = entry.code.as_str();
+            // Newer exports are never in order, and nothing follows from it.
+            if entry.code == Code::RowsUnsorted {
+                continue;
+            }
             let same = told.iter().filter(|(c, _)| *c == code).count();
             if code == "start_up" && same > 0 || told.contains(&(code, &entry.message)) {
                 continue;
@@ -127,8 +158,10 @@ impl Report {
             told.push((code, &entry.message));
             let mut text = format!("[{code}] {}", entry.message);
             if code != "start_up" {
-                if entry.count > 1 {
-                    text.push_str(&format!(" ({} times", format::count(entry.count)));
+                // Messages that say how often already are left as they are.
+                let count = format::count(entry.count);
+                if entry.count > 1 && !entry.message.starts_with(&count) {
+                    text.push_str(&format!(" ({count} times"));
                     if let Some(time) = entry.time_ns.filter(|&t| t > 0) {
                         text.push_str(&format!(", {}", format::ns(time)));
                     }
@@ -174,18 +207,28 @@ impl Report {
             ("GPU", Kind::Words),
         ]);
         let unknown = || "?".to_owned();
+        // A table that the export lacks is not a count of zero.
+        let absent = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), format::count);
         for (rank, time) in self.capture.ranks.iter().zip(&self.rank_times) {
             grid.row(vec![
                 rank.rank.to_string(),
                 rank.pid.map_or_else(unknown, |pid| pid.to_string()),
-                rank.device.map_or_else(unknown, |device| device.to_string()),
+                match rank.device {
+                    // CUPTI's word for a graph whose first node runs on the host.
+                    Some(HOST_DEVICE) => "host".to_owned(),
+                    Some(device) => device.to_string(),
+                    None => unknown(),
+                },
                 format::ns(time.span_ns),
                 format::ns(time.busy_ns),
                 format::percent(time.busy_share),
                 format::ns(time.idle_ns),
-                format::count(time.kernels),
-                format::count(time.graphs),
-                format::count(time.memcpys + time.memsets),
+                absent(time.kernels),
+                absent(time.graphs),
+                absent(match (time.memcpys, time.memsets) {
+                    (None, None) => None,
+                    (copies, fills) => Some(copies.unwrap_or(0) + fills.unwrap_or(0)),
+                }),
                 match (&rank.gpu_name, rank.gpu, rank.gpu_provenance) {
                     (Some(name), Some(id), Some("assumed")) => format!("{id}: {name} (assumed)"),
                     (Some(name), Some(id), _) => format!("{id}: {name}"),
@@ -193,7 +236,18 @@ impl Report {
                 },
             ]);
         }
+        let absent = self.rank_times.iter().any(|time| {
+            time.kernels.is_none()
+                || time.graphs.is_none()
+                || time.memcpys.is_none() && time.memsets.is_none()
+        });
         blocks.push(Block::Grid(grid));
+        if absent {
+            blocks.push(Block::Paragraph(
+                "-: the export has no table of them, which nsys also leaves out when there were none."
+                    .to_owned(),
+            ));
+        }
     }
 
     fn breakdown(&self, blocks: &mut Vec<Block>) {
@@ -311,7 +365,7 @@ impl Report {
     }
 
     fn launches(&self, blocks: &mut Vec<Block>) {
-        if self.launches.iter().all(|row| row.kernels == 0 && row.graph_launches.is_none()) {
+        if self.launches.iter().all(|row| row.kernels.unwrap_or(0) == 0 && row.graph_launches.is_none()) {
             return;
         }
         blocks.push(Block::Heading("Launches".to_owned()));
@@ -337,8 +391,8 @@ impl Report {
                 or_none(row.kernel_delay.map(|d| format::duration(d.p50_ns))),
                 or_none(row.kernel_delay.map(|d| format::ns(d.p99_ns))),
                 or_none(row.graph_delay.map(|d| format::duration(d.p50_ns))),
-                format::percent(row.short_kernel_share),
-                format::percent(row.short_kernel_time_share),
+                or_none(row.short_kernel_share.map(format::percent)),
+                or_none(row.short_kernel_time_share.map(format::percent)),
             ]);
         }
         blocks.push(Block::Grid(grid));
@@ -359,6 +413,12 @@ impl Report {
             ));
             return;
         };
+        if memory.is_empty() {
+            blocks.push(Block::Paragraph(
+                "None: the export's tables of copies and fills are empty.".to_owned(),
+            ));
+            return;
+        }
         let mut grid = Grid::new(&[
             ("total", Kind::Number),
             ("calls", Kind::Number),
@@ -402,6 +462,9 @@ impl Report {
     }
 
     fn method(&self, blocks: &mut Vec<Block>) {
+        if self.rank_times.is_empty() {
+            return;
+        }
         blocks.push(Block::Heading("Limits".to_owned()));
         blocks.push(Block::Bullets(vec![
             "The whole capture is one phase here: start-up, prefill and decode are not told apart."
