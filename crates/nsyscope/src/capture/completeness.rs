@@ -172,6 +172,9 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             graphs_lost += u64::from(is_lost(row, process));
         }
     }
+    // Where ids are missing, a launch and a kernel that find no partner may be each other's.
+    let alone = trace.kernels().launch().iter().filter(|&&launch| launch == NONE).count() as u64;
+    let lost = lost.saturating_sub(alone);
     // Kernels that were still running, or set apart, when the capture ended are no loss.
     let set_apart = trace.health().rows_set_apart();
     if lost > set_apart + 2 {

@@ -398,10 +398,13 @@ impl<'c> Reader<'c> {
         join(&mut graphs);
         join(&mut syncs);
 
-        trust::set_apart(&mut kernels, KERNEL, &api, |t, row| t.node[row] != NONE, health);
-        trust::set_apart(&mut memcpys, MEMCPY, &api, MemcpyTable::in_graph, health);
-        trust::set_apart(&mut memsets, MEMSET, &api, |_, _| true, health);
-        trust::set_apart(&mut graphs, GRAPH, &api, |_, _| false, health);
+        // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
+        let in_order = |stream: u32| streams[stream as usize].stream >= 0;
+        let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
+        trust::set_apart(&mut kernels, KERNEL, &api, in_order, node, health);
+        trust::set_apart(&mut memcpys, MEMCPY, &api, in_order, MemcpyTable::in_graph, health);
+        trust::set_apart(&mut memsets, MEMSET, &api, in_order, |_, _| true, health);
+        trust::set_apart(&mut graphs, GRAPH, &api, in_order, |_, _| false, health);
 
         let captured = Captured {
             kernels: schema.table(KERNEL).is_some(),
