@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use nsyscope::Run;
-use nsyscope::capture::{ApiKind, NONE, NvtxKind, OpenOptions, Trace, TraceKind};
+use nsyscope::capture::{ApiKind, Capture, NONE, NvtxKind, OpenOptions, Trace, TraceKind};
 use nsyscope::health::Code;
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions, ViewOptions};
+use nsyscope::{ErrorKind, Run};
 use nsyscope_testkit::hazards::{self, DeviceTruth, Hazard, Truth};
 use nsyscope_testkit::{CaptureBuilder, CopyKind, Gpu, Schema, TempCapture};
 
@@ -108,19 +108,20 @@ fn what_is_wrong_is_said_and_nothing_else() {
     let said: &[(&str, &[Code])] = &[
         ("doubled_api_rows", &[Code::ApiRowsDoubled]),
         ("graph_level_only", &[Code::GraphsTracedWhole]),
-        ("graph_traced_in_part", &[
-            Code::NoKernels,
-            Code::GraphsTracedWhole,
-            Code::GraphLaunchesLost,
-            Code::Diagnostic,
-        ]),
+        (
+            "graph_traced_in_part",
+            &[Code::NoKernels, Code::GraphsTracedWhole, Code::GraphLaunchesLost, Code::Diagnostic],
+        ),
         ("graph_starts_on_host", &[Code::GraphsTracedWhole]),
-        ("graph_without_kernel_table", &[
-            Code::NoKernels,
-            Code::GraphsTracedWhole,
-            // Its copies have no calls.
-            Code::LaunchUnknown,
-        ]),
+        (
+            "graph_without_kernel_table",
+            &[
+                Code::NoKernels,
+                Code::GraphsTracedWhole,
+                // Its copies have no calls.
+                Code::LaunchUnknown,
+            ],
+        ),
         ("graph_launches_lost_by_export", &[Code::GraphsInvisible]),
         ("replay_after_its_range", &[Code::NoKernels, Code::GraphsTracedWhole]),
         ("no_kernel_table", &[Code::NoKernels, Code::Diagnostic, Code::LaunchesWithoutKernel]),
@@ -178,8 +179,22 @@ fn impossible_rows_change_no_figure() {
         let stream = db.stream(process, 0, 1, 7);
         for i in 0..1_000 {
             let start = 1_000_000_000 + i * 10_000;
-            db.launch_kernel(stream, "void gemm<bf16>(int)", start - 8_000, start - 7_000, start, start + 6_000);
-            db.launch_kernel(stream, "void norm<bf16>(int)", start - 4_000, start - 3_000, start + 6_100, start + 8_000);
+            db.launch_kernel(
+                stream,
+                "void gemm<bf16>(int)",
+                start - 8_000,
+                start - 7_000,
+                start,
+                start + 6_000,
+            );
+            db.launch_kernel(
+                stream,
+                "void norm<bf16>(int)",
+                start - 4_000,
+                start - 3_000,
+                start + 6_100,
+                start + 8_000,
+            );
         }
         (db, stream)
     };
@@ -204,14 +219,26 @@ fn impossible_rows_change_no_figure() {
         ("an hour long", 1_005_109_000, 3_601_000_000_000, Code::OutsideCapture),
         ("200 ms long", 1_005_109_000, 1_205_109_000, Code::StreamOverrun),
         ("a day late", 86_400_000_000_000, 86_400_000_001_000, Code::OutsideCapture),
-        ("a century late", 3_155_760_000_000_000_000, 3_155_760_000_000_001_000, Code::RowUnreadable),
+        (
+            "a century late",
+            3_155_760_000_000_000_000,
+            3_155_760_000_000_001_000,
+            Code::RowUnreadable,
+        ),
         ("at the end of time", i64::MAX - 5, i64::MAX, Code::RowUnreadable),
         ("at the beginning of time", i64::MIN, i64::MIN + 5, Code::RowUnreadable),
     ];
     for &(what, start, end, code) in odd {
         let (mut db, stream) = base();
         for _ in 0..5 {
-            db.launch_kernel(stream, "void odd<bf16>(int)", 1_005_000_000, 1_005_000_900, start, end);
+            db.launch_kernel(
+                stream,
+                "void odd<bf16>(int)",
+                1_005_000_000,
+                1_005_000_900,
+                start,
+                end,
+            );
         }
         let odd = read(&db.write().unwrap());
         assert_eq!(headline(&odd), headline(&good), "{what}");
@@ -267,7 +294,10 @@ fn a_replay_belongs_to_its_launch() {
     assert!(range.0 <= trace.api().start()[launch] && trace.api().end()[launch] <= range.1);
     assert!(trace.graphs().start()[0] > range.1);
     let delay = found.report.launches[0].graph_delay.unwrap();
-    assert_eq!((delay.calls, delay.total_ns), (1, trace.graphs().start()[0] - trace.api().start()[launch]));
+    assert_eq!(
+        (delay.calls, delay.total_ns),
+        (1, trace.graphs().start()[0] - trace.api().start()[launch])
+    );
 }
 
 /// Each trace's kind is said in the first lines, with what it hides.
@@ -382,7 +412,10 @@ fn graph_nodes_without_a_call_are_kept() {
         .execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE rowid > 1", [])
         .unwrap();
     let found = measured(&read(&capture));
-    assert_eq!((found.kernels, found.kernel_ns, found.devices), (truth.kernels, truth.kernel_ns, truth.devices));
+    assert_eq!(
+        (found.kernels, found.kernel_ns, found.devices),
+        (truth.kernels, truth.kernel_ns, truth.devices)
+    );
 }
 
 /// Two processes that call different GPUs device 0.
@@ -396,10 +429,13 @@ fn a_device_ordinal_is_the_process_own() {
         .iter()
         .map(|rank| (rank.pid, rank.device, rank.gpu, rank.gpu_provenance))
         .collect();
-    assert_eq!(gpus, [
-        (Some(300), Some(0), Some(1), Some("measured")),
-        (Some(301), Some(0), Some(0), Some("measured")),
-    ]);
+    assert_eq!(
+        gpus,
+        [
+            (Some(300), Some(0), Some(1), Some("measured")),
+            (Some(301), Some(0), Some(0), Some("measured")),
+        ]
+    );
 }
 
 /// Times beyond 2^53 ns, where a float is off by 128, are kept to the nanosecond.
@@ -425,11 +461,14 @@ fn nvtx_is_read_however_it_is_spelled() {
     let found = read(&hazards::nvtx_without_text_id().unwrap().capture);
     assert_eq!(ranges(&found), [step.clone()]);
     let found = read(&hazards::nvtx_end_null().unwrap().capture);
-    assert_eq!(ranges(&found), [
-        step.clone(),
-        ("never popped".to_owned(), NvtxKind::PushPop, true),
-        ("warm-up done".to_owned(), NvtxKind::Mark, false),
-    ]);
+    assert_eq!(
+        ranges(&found),
+        [
+            step.clone(),
+            ("never popped".to_owned(), NvtxKind::PushPop, true),
+            ("warm-up done".to_owned(), NvtxKind::Mark, false),
+        ]
+    );
     for name in ["NVTX_EVENTS_V2", "NVTX_EVENTS_V3"] {
         let capture = hazards::nvtx_without_text_id().unwrap().capture;
         rusqlite::Connection::open(capture.path())
@@ -475,7 +514,8 @@ fn hostile_names_are_shown_as_harmless_text() {
         let pages = [found.report.to_markdown(), kernels.to_markdown(), info.to_markdown()];
         for text in texts.iter().chain(&pages) {
             let odd = text.chars().find(|&c| {
-                c != '\n' && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                c != '\n' && c.is_control()
+                    || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
             });
             assert_eq!(odd, None, "{name}: {text}");
             let longest = text.lines().map(|line| line.chars().count()).max();
@@ -521,9 +561,115 @@ fn initialisation_long_before_the_rest_is_kept() {
     db.launch_kernel(stream, "void fill<bf16>(int)", 1_000, 2_000, 10_000, 20_000);
     for i in 0..2_000 {
         let start = 600_000_000_000 + i * 10_000;
-        db.launch_kernel(stream, "void gemm<bf16>(int)", start - 8_000, start - 7_000, start, start + 6_000);
+        db.launch_kernel(
+            stream,
+            "void gemm<bf16>(int)",
+            start - 8_000,
+            start - 7_000,
+            start,
+            start + 6_000,
+        );
     }
     let found = read(&db.write().unwrap());
     assert_eq!(found.trace().kernels().len(), 2_001);
     assert_eq!(found.report.rank_times[0].start_ns, 10_000);
+}
+
+/// Every file that is no capture is refused with what it is and what to do.
+#[test]
+fn foreign_files_are_refused_with_a_way_out() {
+    let said = [
+        ("git_lfs_pointer", "git-lfs pointer", "git lfs pull"),
+        ("nvprof_database", "nvprof", "record"),
+        ("empty_file", "empty", "export"),
+        ("truncated_database", "cut short", "again"),
+        ("text_file", "a text file", "nsys export"),
+        ("other_database", "not an Nsight Systems export", "nsys export"),
+    ];
+    let foreign = hazards::foreign().unwrap();
+    assert_eq!(foreign.len(), said.len());
+    for ((name, capture), (expected, what, hint)) in foreign.iter().zip(said) {
+        assert_eq!(*name, expected);
+        refused(capture.path(), what, hint);
+    }
+}
+
+fn refused(path: &std::path::Path, what: &str, way_out: &str) {
+    let error = Capture::open(path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotACapture, "{error}");
+    assert_eq!(error.path(), Some(path), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains(way_out)), "{:?}", error.hint());
+}
+
+#[test]
+fn folders_and_pipes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    refused(folder.path(), "directory", "*.sqlite");
+    std::fs::write(folder.path().join("CUPTI_ACTIVITY_KIND_KERNEL.parquet"), "PAR1").unwrap();
+    refused(folder.path(), "Parquet", "--type sqlite");
+    #[cfg(unix)]
+    {
+        let pipe = folder.path().join("pipe.sqlite");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        if made.is_ok_and(|status| status.success()) {
+            refused(&pipe, "not a regular file", "save the export");
+        } else {
+            eprintln!("skipped: mkfifo is absent");
+        }
+    }
+    let error = Capture::open(folder.path().join("absent.sqlite")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.hint().is_some_and(|hint| hint.contains("no such file")));
+}
+
+/// Changes that still lie beside a database would be missing from every figure.
+#[test]
+fn an_export_that_is_still_being_written_is_refused() {
+    let whole = hazards::unsorted_rows().unwrap().capture;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.sqlite");
+    std::fs::copy(whole.path(), &path).unwrap();
+    for suffix in ["-wal", "-journal"] {
+        let beside = folder.path().join(format!("run.sqlite{suffix}"));
+        std::fs::write(&beside, "pending").unwrap();
+        refused(&path, suffix, "finished");
+        // What is empty holds nothing back.
+        std::fs::write(&beside, "").unwrap();
+        assert!(Capture::open(&path).is_ok());
+    }
+}
+
+/// A capture and its folder are byte for byte as they were, whatever was asked of it.
+#[test]
+fn nothing_is_written_beside_or_into_a_capture() {
+    let whole = hazards::views_instead_of_tables().unwrap().capture;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run #1 50%.sqlite");
+    std::fs::copy(whole.path(), &path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let changed = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let capture = Capture::open(&path).unwrap();
+    capture.info().unwrap();
+    let run = Run::new(vec![capture.read().unwrap()]);
+    let _ = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let listing: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(listing, [path.clone()]);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), changed);
+}
+
+/// Nothing depends on how many threads read.
+#[test]
+fn threads_change_nothing() {
+    for Hazard { name, capture, .. } in hazards::all().unwrap() {
+        let json = |threads| {
+            let run = Run::open([capture.path()], &OpenOptions::new().threads(threads)).unwrap();
+            let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+            serde_json::to_string(&report).unwrap()
+        };
+        assert_eq!(json(1), json(3), "{name}");
+    }
 }
