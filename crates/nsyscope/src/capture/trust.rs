@@ -167,7 +167,7 @@ fn overruns(
 ) {
     let streams = columns.stream.iter().max().map_or(0, |&s| s as usize + 1);
     let mut open: Vec<Vec<Open>> = (0..streams).map(|_| Vec::new()).collect();
-    let mut close = |open: Open, mark: &mut dyn FnMut(usize, Code)| {
+    let close = |open: Open, mark: &mut dyn FnMut(usize, Code)| {
         for &row in &open.outlasts[..open.count] {
             mark(row as usize, Code::StreamOverrun);
         }
