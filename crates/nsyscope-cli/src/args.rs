@@ -12,7 +12,7 @@ use clap_complete::Shell;
 /// A capture is the SQLite export of an nsys report (`.sqlite`, `.sqlite.zst`), or the report
 /// itself (`.nsys-rep`) where nsys is installed. Captures are never written to.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "nsyscope", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
 
 /// Options of every command.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Global {
     /// Threads to read with [default: all cores]; the answer is the same for any number
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -91,6 +91,12 @@ pub(crate) enum Command {
     /// Say what a unit, compose file, script or command line deploys
     Deployment(Deployment),
     /// List, check or try the kernel rules
+    #[command(after_help = "\
+Examples:
+  nsyscope rules list                           every rule, in the order in which they are tried
+  nsyscope rules check mine.toml                are the patterns right, do the examples hold
+  nsyscope rules classify names.txt             what would each name be
+  nsyscope report run.sqlite --rules mine.toml  use them")]
     Rules {
         #[command(subcommand)]
         command: Rules,
@@ -98,6 +104,11 @@ pub(crate) enum Command {
     /// Record a capture with the options that the analysis needs, and export it
     Record(Record),
     /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  nsyscope completions bash > ~/.local/share/bash-completion/completions/nsyscope
+  nsyscope completions zsh > ~/.zfunc/_nsyscope
+  nsyscope completions fish > ~/.config/fish/completions/nsyscope.fish")]
     Completions {
         /// The shell
         shell: Shell,
@@ -278,14 +289,25 @@ pub(crate) struct Deployment {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rules {
     /// List the rules in the order in which they are tried
+    #[command(after_help = "\
+Examples:
+  nsyscope rules list
+  nsyscope rules list --rules mine.toml --format json")]
     List,
     /// Check a rule file: patterns, keys, examples
+    #[command(after_help = "\
+Examples:
+  nsyscope rules check mine.toml")]
     Check {
         /// The rule file
         #[arg(value_name = "FILE.toml")]
         file: PathBuf,
     },
     /// Classify names, one a line; prints JSON lines with --format json
+    #[command(after_help = "\
+Examples:
+  nsyscope rules classify names.txt
+  nsyscope rules classify --format json < names.txt")]
     Classify {
         /// A file with one name a line [default: standard input]
         file: Option<PathBuf>,
@@ -293,7 +315,7 @@ pub(crate) enum Rules {
 }
 
 /// Run a command under nsys with the options that the analysis needs, then export to SQLite.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   nsyscope record -o run -- python serve.py
@@ -311,6 +333,31 @@ pub(crate) struct Record {
     #[arg(value_name = "NSYS OPTIONS", allow_hyphen_values = true)]
     pub(crate) nsys: Vec<String>,
     /// The command to profile, with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+impl Record {
+    /// Sorts out what clap hands over once an option of nsys was met: all that follows, the
+    /// `--` and our own options among it.
+    pub(crate) fn untangle(&mut self, global: &mut Global) {
+        if self.command.is_empty()
+            && let Some(at) = self.nsys.iter().position(|word| word == "--")
+        {
+            self.command = self.nsys.split_off(at + 1);
+            self.nsys.pop();
+        }
+        let mut words = std::mem::take(&mut self.nsys).into_iter();
+        while let Some(word) = words.next() {
+            if word == "--print" {
+                self.print = true;
+            } else if word == "-o" || word == "--output" {
+                global.output = words.next().map(PathBuf::from).or(global.output.take());
+            } else if let Some(path) = word.strip_prefix("--output=") {
+                global.output = Some(PathBuf::from(path));
+            } else {
+                self.nsys.push(word);
+            }
+        }
+    }
 }

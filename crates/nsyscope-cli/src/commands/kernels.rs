@@ -23,7 +23,11 @@ pub(crate) fn run(global: &Global, command: &args::Kernels) -> Result<()> {
         .as_deref()
         .map(|text| {
             regex::Regex::new(text).map_err(|error| {
-                Error::new(ErrorKind::Argument, format!("`--explain {text}` is no regular expression: {error}"))
+                // The lines before the last repeat the pattern with a mark below it.
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default();
+                let reason = reason.trim_start_matches("error: ");
+                Error::new(ErrorKind::Argument, format!("`--explain {text}` is no regular expression: {reason}"))
                     .with_hint("escape characters such as `<`, `(` and `[` with a backslash, or leave them out")
             })
         })

@@ -49,8 +49,17 @@ fn list(global: &Global) -> Result<()> {
 
 fn check(global: &Global, file: &Path) -> Result<()> {
     let report = nsyscope::kernel::check(file)?;
-    let text =
-        if global.format == Format::Json { output::json(&report)? } else { report.to_string() };
+    let text = if global.format == Format::Json {
+        #[derive(serde::Serialize)]
+        struct Answer<'a, T> {
+            schema: &'static str,
+            #[serde(flatten)]
+            report: &'a T,
+        }
+        output::json(&Answer { schema: "nsyscope.rules_check/1", report: &report })?
+    } else {
+        report.to_string()
+    };
     output::write(global, &text)?;
     match report.first_error() {
         Some(error) => Err(error.into()),

@@ -4,7 +4,7 @@ use crate::analysis::{
     Classes, GroupBy, RankTime, collectives, copy_rows, kernel_rows, launch_stats, rank_times,
     share, start_up,
 };
-use crate::capture::Trace;
+use crate::capture::{Captured, Trace};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -130,7 +130,11 @@ impl Report {
                     share: share(idle, wall),
                 }))
                 .collect(),
-            rank_times: times.iter().map(rank_row).collect(),
+            rank_times: times
+                .iter()
+                .zip(run.ranks())
+                .map(|(time, rank)| rank_row(time, run.traces()[rank.file].captured()))
+                .collect(),
             rank_breakdown: times
                 .iter()
                 .flat_map(|time| {
@@ -191,7 +195,7 @@ fn file(trace: &Trace) -> FileSection {
         trace_kind: trace.kind(),
         trace_kind_means: trace.kind().describe(),
         kernels: rows(captured.kernels, trace.kernels().len()),
-        graphs: trace.graphs().len() as u64,
+        graphs: rows(captured.graphs, trace.graphs().len()),
         memcpys: rows(captured.memcpys, trace.memcpys().len()),
         memsets: rows(captured.memsets, trace.memsets().len()),
         api_calls: rows(captured.api, trace.api().len()),
@@ -217,7 +221,7 @@ fn rank(rank: &Rank) -> RankSection {
     }
 }
 
-fn rank_row(time: &RankTime) -> RankTimes {
+fn rank_row(time: &RankTime, captured: Captured) -> RankTimes {
     let span = time.wall.end - time.wall.start;
     RankTimes {
         rank: time.rank,
@@ -227,10 +231,10 @@ fn rank_row(time: &RankTime) -> RankTimes {
         busy_ns: time.wall.busy_ns,
         idle_ns: time.wall.idle_ns,
         busy_share: share(time.wall.busy_ns, span),
-        kernels: time.kernels,
-        graphs: time.graphs,
-        memcpys: time.memcpys,
-        memsets: time.memsets,
+        kernels: captured.kernels.then_some(time.kernels),
+        graphs: captured.graphs.then_some(time.graphs),
+        memcpys: captured.memcpys.then_some(time.memcpys),
+        memsets: captured.memsets.then_some(time.memsets),
     }
 }
 

@@ -114,8 +114,8 @@ pub struct FileSection {
     pub trace_kind_means: &'static str,
     /// Kernels; null where it has no kernel table.
     pub kernels: Option<u64>,
-    /// CUDA graphs traced as a whole.
-    pub graphs: u64,
+    /// CUDA graphs traced as a whole; null where it has no table of them.
+    pub graphs: Option<u64>,
     /// Memory copies; null where it has no table of them.
     pub memcpys: Option<u64>,
     /// Memory fills; null where it has no table of them.
@@ -277,12 +277,12 @@ pub struct RankTimes {
     pub idle_ns: i64,
     /// `busy_ns / span_ns`.
     pub busy_share: f64,
-    /// Kernels.
-    pub kernels: u64,
-    /// CUDA graphs traced as a whole.
-    pub graphs: u64,
-    /// Memory copies.
-    pub memcpys: u64,
-    /// Memory fills.
-    pub memsets: u64,
+    /// Kernels; null where its capture has no kernel table.
+    pub kernels: Option<u64>,
+    /// CUDA graphs traced as a whole; null where its capture has no table of them.
+    pub graphs: Option<u64>,
+    /// Memory copies; null where its capture has no table of them.
+    pub memcpys: Option<u64>,
+    /// Memory fills; null where its capture has no table of them.
+    pub memsets: Option<u64>,
 }

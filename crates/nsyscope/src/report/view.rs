@@ -1,7 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
-use crate::health::Severity;
+use crate::health::{Code, Severity};
 
 use super::{BreakdownRow, IdleRow, Report};
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
@@ -22,6 +22,9 @@ fn label(phase: &str, batch: Option<u32>) -> String {
         None => phase.to_owned(),
     }
 }
+
+/// `INT_MAX` as device ordinal: the graph starts with a node on the host.
+const HOST_DEVICE: i64 = i32::MAX as i64;
 
 impl Report {
     /// For a terminal.
@@ -45,7 +48,9 @@ impl Report {
         self.kernels(&mut blocks);
         self.launches(&mut blocks);
         self.memory(&mut blocks);
-        limits(&mut blocks);
+        if !self.rank_times.is_empty() {
+            limits(&mut blocks);
+        }
         Document(blocks)
     }
 
@@ -63,10 +68,15 @@ impl Report {
             self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
         gpus.sort_unstable();
         gpus.dedup();
-        line.push(if gpus.is_empty() { "GPU unknown".to_owned() } else { gpus.join(", ") });
-        if let Some(kernels) = self.capture.kernel_count {
-            line.push(format!("{} kernels", format::count(kernels)));
-        }
+        line.push(match (gpus.is_empty(), self.capture.ranks.is_empty()) {
+            (false, _) => gpus.join(", "),
+            (true, false) => "GPU unknown".to_owned(),
+            (true, true) => "no GPU was used".to_owned(),
+        });
+        line.push(match self.capture.kernel_count {
+            Some(kernels) => format::plural(kernels as usize, "kernel"),
+            None => "kernels not captured".to_owned(),
+        });
         if let Some(span) = self.capture.span_ns {
             line.push(format!("{} from first to last GPU activity", format::ns(span)));
         }
@@ -107,6 +117,22 @@ impl Report {
             ));
             return;
         };
+        if self.capture.warnings.iter().any(|entry| entry.severity == Severity::Error) {
+            blocks.push(Block::Warning(
+                "This capture does not hold all that ran (see below): the figures describe its rows, \
+                 not the run."
+                    .to_owned(),
+            ));
+        }
+        let kinds = |wanted: TraceKind| self.capture.files.iter().all(|f| f.trace_kind == wanted);
+        if kinds(TraceKind::NoKernels) {
+            blocks.push(Block::Paragraph(format!(
+                "No kernels were captured, so where the time goes cannot be said. There are {} of \
+                 copies and fills.",
+                format::ns(self.breakdown.iter().map(|row| row.busy_ns).sum()),
+            )));
+            return;
+        }
         let mut lines = Vec::new();
         for (phase, batch) in self.phases() {
             lines.push(self.phase_line(phase, batch));
@@ -238,7 +264,7 @@ impl Report {
     }
 
     fn health(&self, blocks: &mut Vec<Block>) {
-        if self.capture.warnings.is_empty() {
+        if self.capture.warnings.iter().all(|entry| entry.code == Code::RowsUnsorted) {
             return;
         }
         blocks.push(Block::Heading("What to know about this capture".to_owned()));
@@ -246,6 +272,10 @@ impl Report {
         let mut told: Vec<(&str, &str)> = Vec::new();
         for entry in &self.capture.warnings {
             let code = entry.code.as_str();
+            // Newer exports are never in order, and nothing follows from it.
+            if entry.code == Code::RowsUnsorted {
+                continue;
+            }
             let same = told.iter().filter(|(c, _)| *c == code).count();
             if code == "start_up" && same > 0 || told.contains(&(code, &entry.message)) {
                 continue;
@@ -253,7 +283,10 @@ impl Report {
             told.push((code, &entry.message));
             let alike =
                 self.capture.warnings.iter().filter(|other| other.code == entry.code).count();
+            // Messages that say how often already are left as they are.
+            let told = entry.message.starts_with(&format::count(entry.count));
             let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
+                _ if told => String::new(),
                 ("start_up", ..) if alike > 1 => {
                     format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
                 }
@@ -296,18 +329,28 @@ impl Report {
         names.dedup();
         let assumed = self.capture.ranks.iter().any(|r| r.gpu_provenance == Some("assumed"));
         let unknown = || "?".to_owned();
+        // A table that the export lacks is not a count of zero.
+        let absent = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), format::count);
         for (rank, time) in self.capture.ranks.iter().zip(&self.rank_times) {
             grid.row(vec![
                 rank.rank.to_string(),
                 rank.pid.map_or_else(unknown, |pid| pid.to_string()),
-                rank.device.map_or_else(unknown, |device| device.to_string()),
+                match rank.device {
+                    // CUPTI's word for a graph whose first node runs on the host.
+                    Some(HOST_DEVICE) => "host".to_owned(),
+                    Some(device) => device.to_string(),
+                    None => unknown(),
+                },
                 format::ns(time.span_ns),
                 format::ns(time.busy_ns),
                 format::percent(time.busy_share),
                 format::ns(time.idle_ns),
-                format::count(time.kernels),
-                format::count(time.graphs),
-                format::count(time.memcpys + time.memsets),
+                absent(time.kernels),
+                absent(time.graphs),
+                absent(match (time.memcpys, time.memsets) {
+                    (None, None) => None,
+                    (copies, fills) => Some(copies.unwrap_or(0) + fills.unwrap_or(0)),
+                }),
                 match (&rank.gpu_name, rank.gpu) {
                     // One name for all stands in the first lines already.
                     (Some(name), Some(id)) => {
@@ -319,10 +362,21 @@ impl Report {
                 },
             ]);
         }
+        let absent = self.rank_times.iter().any(|time| {
+            time.kernels.is_none()
+                || time.graphs.is_none()
+                || time.memcpys.is_none() && time.memsets.is_none()
+        });
         blocks.push(Block::Grid(grid));
         if assumed {
             blocks.push(Block::Paragraph(
                 "* assumed from the order of devices: the export does not map device ordinals to GPUs."
+                    .to_owned(),
+            ));
+        }
+        if absent {
+            blocks.push(Block::Paragraph(
+                "-: the export has no table of them, which nsys also leaves out when there were none."
                     .to_owned(),
             ));
         }
@@ -544,7 +598,11 @@ impl Report {
     }
 
     fn launches(&self, blocks: &mut Vec<Block>) {
-        if self.launches.iter().all(|row| row.kernels == 0 && row.graph_launches.is_none()) {
+        if self
+            .launches
+            .iter()
+            .all(|row| row.kernels.unwrap_or(0) == 0 && row.graph_launches.is_none())
+        {
             return;
         }
         blocks.push(Block::Heading("Launches".to_owned()));
@@ -570,8 +628,8 @@ impl Report {
                 or_none(row.kernel_delay.map(|d| format::duration(d.p50_ns))),
                 or_none(row.kernel_delay.map(|d| format::ns(d.p99_ns))),
                 or_none(row.graph_delay.map(|d| format::duration(d.p50_ns))),
-                format::percent(row.short_kernel_share),
-                format::percent(row.short_kernel_time_share),
+                or_none(row.short_kernel_share.map(format::percent)),
+                or_none(row.short_kernel_time_share.map(format::percent)),
             ]);
         }
         blocks.push(Block::Grid(grid));
@@ -593,6 +651,12 @@ impl Report {
             ));
             return;
         };
+        if memory.is_empty() {
+            blocks.push(Block::Paragraph(
+                "None: the export's tables of copies and fills are empty.".to_owned(),
+            ));
+            return;
+        }
         let mut grid = Grid::new(&[
             ("total", Kind::Number),
             ("calls", Kind::Number),
