@@ -1,5 +1,7 @@
 //! Every fixture against `fixtures/captures/expected.json`, which plain SQL and Python computed.
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use nsyscope::Run;
@@ -122,12 +124,13 @@ fn time_is_classified_and_adds_up() {
             wall += time.span_ns;
             idle += time.idle_ns;
         }
-        let exposed: i64 = report.breakdown.iter().map(|row| row.exposed_ns).sum();
+        let whole = |phase: &str| phase == "all";
+        let exposed: i64 =
+            report.breakdown.iter().filter(|r| whole(r.phase)).map(|row| row.exposed_ns).sum();
         assert_eq!(exposed + idle, wall, "{name}");
-        assert_eq!(report.idle.iter().map(|row| row.time_ns).sum::<i64>(), idle, "{name}");
-        let shares: f64 = report.breakdown.iter().map(|row| row.exposed_share).sum::<f64>()
-            + report.idle.iter().map(|row| row.share).sum::<f64>();
-        assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
+        let told: i64 = report.idle.iter().filter(|r| whole(r.phase)).map(|r| r.time_ns).sum();
+        assert_eq!(told, idle, "{name}");
+        common::assert_shares_add_up(&report, &name);
     }
 }
 

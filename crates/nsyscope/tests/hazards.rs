@@ -1,6 +1,8 @@
 //! Captures that led other tools astray: every figure is the documented truth, and what is
 //! wrong or missing is said.
 
+mod common;
+
 use std::collections::BTreeSet;
 
 use nsyscope::capture::{ApiKind, Capture, NONE, NvtxKind, OpenOptions, Trace, TraceKind};
@@ -92,11 +94,7 @@ fn no_share_exceeds_the_whole_and_all_shares_add_up() {
                 .sum();
             assert_eq!(exposed, time.busy_ns, "{name}");
         }
-        if !report.rank_times.is_empty() {
-            let shares = report.breakdown.iter().map(|row| row.exposed_share).sum::<f64>()
-                + report.idle.iter().map(|row| row.share).sum::<f64>();
-            assert!((shares - 1.0).abs() < 1e-9, "{name}: {shares}");
-        }
+        common::assert_shares_add_up(&report, name);
         let shares: f64 = report.top_kernels.iter().map(|row| row.share).sum();
         assert!(shares < 1.0 + 1e-9, "{name}: kernels have {shares} of their own time");
     }

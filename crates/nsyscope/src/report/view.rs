@@ -85,6 +85,15 @@ impl Report {
             _ => "nsys version unknown".to_owned(),
         });
         blocks.push(Block::Paragraph(line.join(" · ")));
+        let mut kinds: Vec<TraceKind> = self.capture.files.iter().map(|f| f.trace_kind).collect();
+        kinds.dedup();
+        for kind in kinds {
+            let text = format!("Trace: {}.", kind.describe());
+            blocks.push(match kind {
+                TraceKind::Eager | TraceKind::GraphNodes => Block::Paragraph(text),
+                _ => Block::Warning(text),
+            });
+        }
         if let Some(rank) = self.steps.ranks.first() {
             let found: u64 = self.steps.phases.iter().map(|phase| phase.count).sum();
             blocks.push(if found == 0 {
@@ -96,15 +105,6 @@ impl Report {
                     self.steps.method.describe(),
                     self.steps.confidence.as_str(),
                 ))
-            });
-        }
-        let mut kinds: Vec<TraceKind> = self.capture.files.iter().map(|f| f.trace_kind).collect();
-        kinds.dedup();
-        for kind in kinds {
-            let text = format!("Trace: {}.", kind.describe());
-            blocks.push(match kind {
-                TraceKind::Eager | TraceKind::GraphNodes => Block::Paragraph(text),
-                _ => Block::Warning(text),
             });
         }
     }

@@ -54,3 +54,19 @@ pub(crate) fn referee(database: &Path) -> rusqlite::Connection {
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
+
+/// The shares of every phase and batch of a report, the idle ones included, sum to 1.
+pub(crate) fn assert_shares_add_up(report: &nsyscope::report::Report, name: &str) {
+    let mut sums: std::collections::BTreeMap<(&str, Option<u32>), f64> =
+        std::collections::BTreeMap::new();
+    for row in &report.breakdown {
+        *sums.entry((row.phase, row.batch)).or_default() += row.exposed_share;
+    }
+    for row in &report.idle {
+        *sums.entry((row.phase, row.batch)).or_default() += row.share;
+    }
+    assert_eq!(sums.is_empty(), report.rank_times.is_empty(), "{name}");
+    for (phase, sum) in sums {
+        assert!((sum - 1.0).abs() < 1e-9, "{name}: the shares of {phase:?} sum to {sum}");
+    }
+}
