@@ -24,6 +24,7 @@ const AFTER_HELP: &str = "\
 Examples:
   nsyscope report run.sqlite                    where the time goes
   nsyscope report rank*.sqlite --format md      one capture a rank, as Markdown
+  nsyscope steps run.sqlite --typical decode    one decode step, kernel by kernel
   nsyscope kernels run.sqlite --by category     kernels summed up
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Say what a capture is, and what is missing from it
     Info(Info),
+    /// Tell steps apart: one row a step, or a typical one kernel by kernel
+    Steps(Steps),
     /// Sum up kernels by name, category or rank; explain how a name is classified
     Kernels(Kernels),
     /// Say what a model's steps cost at least, from its config.json alone
@@ -126,6 +129,8 @@ pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
@@ -141,6 +146,57 @@ pub(crate) struct Info {
     /// Captures: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
+}
+
+/// Steps: one row a step, its layers, or the typical step kernel by kernel.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope steps run.sqlite                        one row a step
+  nsyscope steps run.sqlite --layers               one row a layer
+  nsyscope steps run.sqlite --typical decode       where the time of the median decode step went
+  nsyscope steps run.sqlite --typical decode --batch 64 --rank 1
+  nsyscope steps run.sqlite --step-nvtx '^forward (?<phase>prefill|decode) (?<batch>[0-9]+)'")]
+pub(crate) struct Steps {
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
+    /// One row a layer
+    #[arg(long, conflicts_with = "typical")]
+    pub(crate) layers: bool,
+    /// The median step of a phase, kernel by kernel
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) typical: Option<StepPhase>,
+    /// Only steps with so many requests
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<u32>,
+    /// Only steps of this rank
+    #[arg(long, value_name = "R")]
+    pub(crate) rank: Option<u32>,
+}
+
+/// How steps are told apart.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StepSource {
+    /// NVTX ranges that are steps; groups named phase, batch and tokens say what they are
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) step_nvtx: Option<String>,
+    /// Find steps without NVTX
+    #[arg(long, conflicts_with = "step_nvtx")]
+    pub(crate) ignore_nvtx: bool,
+}
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepPhase {
+    /// The next token of every request
+    Decode,
+    /// Prompts
+    Prefill,
+    /// Both in one pass
+    Mixed,
 }
 
 /// One row a kernel name (or category, or rank and category).

@@ -31,6 +31,8 @@ answer!(
     nsyscope::report::Report,
     nsyscope::report::KernelsReport,
     nsyscope::report::InfoReport,
+    nsyscope::report::StepsReport,
+    nsyscope::report::TypicalStep,
     nsyscope::model_report::ModelReport
 );
 

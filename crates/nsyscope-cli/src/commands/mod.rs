@@ -7,6 +7,7 @@ mod model;
 mod record;
 mod report;
 mod rules;
+mod steps;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Report(command) => report::run(global, command),
         Command::Info(command) => info::run(global, command),
+        Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
         Command::Model(command) => model::run(global, command),
         Command::Deployment(command) => deployment::run(global, command),

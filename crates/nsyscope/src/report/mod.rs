@@ -3,7 +3,9 @@
 mod build;
 mod collectives;
 mod info;
+mod steps;
 mod summary;
+mod typical;
 mod view;
 
 use serde::Serialize;
@@ -11,7 +13,9 @@ use serde::Serialize;
 pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
 pub use info::InfoReport;
+pub use steps::StepsReport;
 pub use summary::KernelsReport;
+pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
 use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
