@@ -10,7 +10,7 @@ use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions};
 
 fn report(run: &Run) -> Report {
-    Report::new(run, &Classifier::builtin(), &ReportOptions::new())
+    Report::new(run, &Classifier::builtin(), &ReportOptions::new()).unwrap()
 }
 
 /// The union of all activities of a (process, device), by SQL and a plain sweep.

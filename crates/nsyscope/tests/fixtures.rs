@@ -38,7 +38,7 @@ fn counts_and_times_are_those_of_sql() {
     for (name, expected) in expected() {
         let run = run(&name);
         let trace = &run.traces()[0];
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let ranks: Vec<Value> = report
             .capture
             .ranks
@@ -84,7 +84,7 @@ fn counts_and_times_are_those_of_sql() {
 fn nothing_of_a_sound_capture_is_set_apart_or_called_lost() {
     for name in fixtures::names().unwrap() {
         let run = run(&name);
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let told: Vec<&str> = report.capture.warnings.iter().map(|e| e.code.as_str()).collect();
         for code in told {
             let fits = match code {
@@ -106,7 +106,7 @@ fn nothing_of_a_sound_capture_is_set_apart_or_called_lost() {
 fn time_is_classified_and_adds_up() {
     for name in fixtures::names().unwrap() {
         let run = run(&name);
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let known = report.classification.classified_time_share.unwrap();
         assert!(known >= 0.99, "{name}: {known} of kernel time is classified");
         let (mut wall, mut idle) = (0, 0);
@@ -140,7 +140,7 @@ fn a_run_of_two_files_has_the_ranks_of_both() {
     let expected = expected();
     let files = ["c9_rank0", "c9_rank1"];
     let run = Run::open(files.map(fixtures::path), &OpenOptions::new()).unwrap();
-    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
     assert_eq!(report.rank_times.len(), 2);
     for (file, time) in files.iter().zip(&report.rank_times) {
         let rank = &expected[*file]["ranks"][0];

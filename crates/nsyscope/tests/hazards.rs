@@ -39,7 +39,7 @@ impl Read {
 
 fn read(capture: &TempCapture) -> Read {
     let run = Run::open([capture.path()], &OpenOptions::new().threads(2)).unwrap();
-    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
     Read { run, report }
 }
 
@@ -651,7 +651,7 @@ fn nothing_is_written_beside_or_into_a_capture() {
     let capture = Capture::open(&path).unwrap();
     capture.info().unwrap();
     let run = Run::new(vec![capture.read().unwrap()]);
-    let _ = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let _ = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
     let listing: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(listing, [path.clone()]);
@@ -665,7 +665,7 @@ fn threads_change_nothing() {
     for Hazard { name, capture, .. } in hazards::all().unwrap() {
         let json = |threads| {
             let run = Run::open([capture.path()], &OpenOptions::new().threads(threads)).unwrap();
-            let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+            let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
             serde_json::to_string(&report).unwrap()
         };
         assert_eq!(json(1), json(3), "{name}");

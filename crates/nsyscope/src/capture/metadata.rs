@@ -116,6 +116,20 @@ pub(crate) fn read(capture: &Capture, health: &mut Health) -> Result<Metadata> {
     Ok(out)
 }
 
+/// What nsys recorded of the profiled command: its words, environment and how graphs were traced.
+///
+/// Raw, so it may hold secrets: only [`crate::deploy`] reads it, which keeps none.
+pub(crate) fn read_recorded(capture: &Capture) -> Result<Vec<(String, String)>> {
+    let mut out = Vec::new();
+    if capture.schema().table("META_DATA_CAPTURE").is_some() {
+        let sql = "SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS_%'";
+        capture.each_pair("META_DATA_CAPTURE", sql, |key, value| {
+            out.push((key.to_owned(), value.to_owned()));
+        })?;
+    }
+    Ok(out)
+}
+
 /// `13000` is 13.0, `12080` is 12.8.
 fn cuda_version(value: &str) -> String {
     match value.parse::<u32>() {

@@ -144,6 +144,7 @@ pub struct Trace {
     kind: TraceKind,
     captured: Captured,
     health: Health,
+    recorded: Vec<(String, String)>,
 }
 
 /// Which kinds of rows the export has a table for: absence is not zero.
@@ -267,6 +268,7 @@ impl<'c> Reader<'c> {
         let capture = self.capture;
         let schema = capture.schema();
         let metadata = metadata::read(capture, &mut self.health)?;
+        let recorded = metadata::read_recorded(capture)?;
         metadata::read_diagnostics(capture, &mut self.health)?;
         let gpus = read_gpus(capture)?;
 
@@ -437,6 +439,7 @@ impl<'c> Reader<'c> {
             kind: TraceKind::Empty,
             captured,
             health: self.health,
+            recorded,
         };
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
@@ -541,6 +544,10 @@ impl Trace {
     /// Versions, machine and recording options.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+    /// What nsys recorded of the profiled command, raw: it may hold secrets and is printed nowhere.
+    pub(crate) fn recorded(&self) -> &[(String, String)] {
+        &self.recorded
     }
     /// The kernels.
     pub fn kernels(&self) -> &KernelTable {

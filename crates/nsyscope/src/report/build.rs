@@ -1,10 +1,12 @@
 //! From a run to its report.
 
+use crate::Result;
 use crate::analysis::{
     Classes, GroupBy, RankTime, collectives, copy_rows, kernel_rows, launch_stats, rank_times,
     share, start_up,
 };
 use crate::capture::{Captured, Trace};
+use crate::deploy::Deployment;
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -14,6 +16,8 @@ use crate::segment::{
 };
 
 use super::collectives::StepCollectives;
+use super::deployment::DeploymentSection;
+use super::model::{ModelContext, ModelSection};
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
     REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -27,11 +31,15 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// How the engine was started, as a file or command line claims.
+    pub deployment: Option<Deployment>,
+    /// The model and what it is to be priced on.
+    pub model: Option<ModelContext>,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { top: 20, steps: StepOptions::new() }
+        Self { top: 20, steps: StepOptions::new(), deployment: None, model: None }
     }
 }
 
@@ -48,6 +56,20 @@ impl ReportOptions {
         self
     }
 
+    /// Sets the deployment that a file or command line claims.
+    #[must_use]
+    pub fn deployment(mut self, deployment: Deployment) -> Self {
+        self.deployment = Some(deployment);
+        self
+    }
+
+    /// Sets the model and what it is to be priced on.
+    #[must_use]
+    pub fn model(mut self, model: ModelContext) -> Self {
+        self.model = Some(model);
+        self
+    }
+
     /// How many kernels are listed.
     #[must_use]
     pub fn top(mut self, top: usize) -> Self {
@@ -61,7 +83,11 @@ const START_UP_SHARE: f64 = 0.01;
 
 impl Report {
     /// Analyses a run.
-    pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Self {
+    ///
+    /// # Errors
+    /// The model cannot be spread as the deployment says, or the record of the command that was
+    /// profiled is one that cannot have run. Without a model and a deployment there is none.
+    pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let times = rank_times(run, &classes);
         let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
@@ -100,14 +126,21 @@ impl Report {
         let mut warnings: Vec<Entry> = health.entries().cloned().collect();
         warnings.sort_by_key(|entry| std::cmp::Reverse(entry.severity));
         let has_memory = run.traces().iter().any(|t| t.captured().memcpys || t.captured().memsets);
-        Self {
+        let summary = StepsSummary::new(&steps);
+        let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
+        let model = options
+            .model
+            .as_ref()
+            .map(|model| ModelSection::new(model, run, deployment.as_ref(), &summary))
+            .transpose()?;
+        Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
             classification,
-            model: None,
-            deployment: None,
-            steps: StepsSummary::new(&steps),
+            model,
+            deployment,
+            steps: summary,
             breakdown: phases
                 .iter()
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time))
@@ -151,7 +184,7 @@ impl Report {
             overlap: matched.overlap().to_vec(),
             findings: None,
             expectations: None,
-        }
+        })
     }
 }
 

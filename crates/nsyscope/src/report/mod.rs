@@ -2,7 +2,9 @@
 
 mod build;
 mod collectives;
+mod deployment;
 mod info;
+mod model;
 mod steps;
 mod summary;
 mod typical;
@@ -12,7 +14,9 @@ use serde::Serialize;
 
 pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
+pub use deployment::DeploymentSection;
 pub use info::InfoReport;
+pub use model::{ModelContext, ModelSection, StepFloorRow};
 pub use steps::StepsReport;
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
@@ -40,10 +44,11 @@ pub struct Report {
     pub capture: CaptureSection,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
-    /// The model; null when no config was given.
-    pub model: Option<serde_json::Value>,
-    /// The deployment; null when none was given.
-    pub deployment: Option<serde_json::Value>,
+    /// The model and its floors; null when no config was given.
+    pub model: Option<ModelSection>,
+    /// How the engine was started: as the capture recorded it and as a file claims; null where
+    /// neither is known.
+    pub deployment: Option<DeploymentSection>,
     /// How steps were found, and what they are per phase and batch.
     pub steps: StepsSummary,
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and

@@ -43,6 +43,7 @@ impl Report {
         self.answer(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
+        self.floors(&mut blocks);
         self.breakdown(&mut blocks);
         self.collectives(&mut blocks);
         self.kernels(&mut blocks);
@@ -185,9 +186,18 @@ impl Report {
         let mut line = label(phase, batch);
         if let Some(found) = self.batch(phase, batch) {
             line.push_str(&format!(
-                " ({} a rank, median {}",
+                " ({} a rank, {}",
                 format::plural(found.count as usize, "step"),
-                format::duration(found.wall_ns.p50)
+                // A median of two or three hides that the first warms up.
+                if found.count < 4 && found.wall_ns.max > 2 * found.wall_ns.min {
+                    format!(
+                        "{} to {}",
+                        format::ns(found.wall_ns.min),
+                        format::ns(found.wall_ns.max)
+                    )
+                } else {
+                    format!("median {}", format::duration(found.wall_ns.p50))
+                }
             ));
             if let Some(rate) = found.tokens_per_s {
                 line.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
@@ -506,6 +516,80 @@ impl Report {
         sum[3] = String::new();
         add(sum, true);
         blocks.push(Block::Grid(grid));
+    }
+
+    /// What ran and what it could take at least.
+    fn floors(&self, blocks: &mut Vec<Block>) {
+        if let Some(deployment) = &self.deployment
+            && deployment.claimed.is_some()
+            && !deployment.differences.is_empty()
+        {
+            blocks.push(Block::Heading("What ran is not what the deployment says".to_owned()));
+            let said = |value: &serde_json::Value| match value {
+                serde_json::Value::Null => "not set".to_owned(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            blocks.push(Block::Bullets(
+                deployment
+                    .differences
+                    .iter()
+                    .map(|d| {
+                        format!("{}: ran {}, claimed {}", d.field, said(&d.ran), said(&d.claimed))
+                    })
+                    .collect(),
+            ));
+        }
+        let Some(model) = &self.model else { return };
+        blocks.push(Block::Heading("Steps against their floors".to_owned()));
+        let parallelism = &model.parallelism;
+        blocks.push(Block::Paragraph(format!(
+            "{} of {:.1} G parameters ({:.1} G active), TP {}{}{}, on {}.",
+            model.architecture.model_type,
+            model.parameters.total as f64 / 1e9,
+            model.parameters.active as f64 / 1e9,
+            parallelism.tp,
+            if parallelism.pp > 1 { format!(", PP {}", parallelism.pp) } else { String::new() },
+            if parallelism.expert_parallel { ", expert parallel" } else { "" },
+            model.hardware.as_ref().map_or("an unknown GPU", |hardware| &hardware.gpu.name),
+        )));
+        let mut grid = Grid::new(&[
+            ("phase", Kind::Words),
+            ("tokens", Kind::Number),
+            ("median", Kind::Number),
+            ("floor", Kind::Number),
+            ("reached", Kind::Number),
+            ("memory", Kind::Number),
+            ("compute", Kind::Number),
+            ("comm.", Kind::Number),
+            ("comm. expected", Kind::Number),
+        ])
+        .only_from("comm. expected", 100);
+        let time =
+            |ns: Option<f64>| ns.map_or_else(|| "?".to_owned(), |ns| format::duration(ns.round()));
+        for row in &model.steps {
+            grid.row(vec![
+                label(row.phase, Some(row.batch)),
+                format::count(row.tokens),
+                format::duration(row.wall_ns),
+                time(row.floor_ns),
+                row.efficiency.map_or_else(|| "?".to_owned(), format::percent),
+                time(row.memory_floor_ns),
+                time(row.compute_floor_ns),
+                time(row.communication_floor_ns),
+                time(row.communication_expected_ns),
+            ]);
+        }
+        blocks.push(Block::Grid(grid));
+        blocks.push(Block::Paragraph(
+            "floor: every kernel at the larger of memory and compute, collectives at the least their \
+             link allows; reached: floor over median; comm. expected: NCCL's own model of isolated \
+             collectives."
+                .to_owned(),
+        ));
+        if !model.warnings.is_empty() {
+            blocks.push(Block::Bullets(model.warnings.clone()));
+        }
     }
 
     fn collectives(&self, blocks: &mut Vec<Block>) {
