@@ -100,8 +100,10 @@ impl Capture {
     fn info_inner(&self) -> Result<CaptureInfo> {
         let mut health = Health::default();
         let metadata = metadata::read(self, &mut health)?;
-        metadata::read_diagnostics(self, &mut health)?;
         let gpus = read_gpus(self)?;
+        let ranks = self.rank_infos(&gpus)?;
+        let working: Vec<u32> = ranks.iter().filter_map(|rank| rank.pid).collect();
+        metadata::read_diagnostics(self, &working, &mut health)?;
         let mut tables = Vec::new();
         for (name, holds, without) in USED {
             let spelled = if name == NVTX[0] {
@@ -173,7 +175,7 @@ impl Capture {
             path: self.path().to_owned(),
             size_bytes: self.size_bytes(),
             metadata,
-            ranks: self.rank_infos(&gpus)?,
+            ranks,
             gpus: gpus.gpus,
             tables,
             health: health.entries().cloned().collect(),

@@ -298,7 +298,8 @@ impl Report {
             let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
                 _ if told => String::new(),
                 ("start_up", ..) if alike > 1 => {
-                    format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
+                    let ranks = if alike == 2 { "rank" } else { "ranks" };
+                    format!(" (and alike on {} more {ranks})", alike - 1)
                 }
                 ("start_up", ..) | (_, 0 | 1, _) => String::new(),
                 (_, count, Some(time)) => {
