@@ -75,7 +75,11 @@ pub struct RankInfo {
 
 const USED: [(&str, &str, &str); 8] = [
     (KERNEL, "kernels", "nothing can be said about kernels"),
-    (GRAPH, "CUDA graphs traced as a whole", "none were traced as a whole"),
+    (
+        GRAPH,
+        "CUDA graphs traced as a whole",
+        "none were traced as a whole, or this nsys does not export them",
+    ),
     (MEMCPY, "memory copies", "copies are unknown"),
     (MEMSET, "memory fills", "fills are unknown"),
     (RUNTIME, "CUDA API calls", "launches and their delays are unknown"),
