@@ -115,6 +115,8 @@ fn what_is_wrong_is_not_valid() {
         ("/memory/0/sizes/0/from_bytes", json!(7)),
         ("/launches/0/kernel_delay/calls", Value::Null),
         ("/findings", json!([1])),
+        ("/collectives/0/time_ns", json!(-1)),
+        ("/steps/confidence", json!("certain")),
     ];
     for (pointer, value) in wrong {
         let mut bad = good.clone();
