@@ -89,9 +89,10 @@ fn nothing_of_a_sound_capture_is_set_apart_or_called_lost() {
         for code in told {
             let fits = match code {
                 "graphs_traced_whole" | "no_kernels" => name == "b2_graph_level",
-                "start_up" | "rows_unsorted" | "diagnostic_other" => true,
                 // Windows were cut out: what was launched before them has no call.
-                "launch_unknown" => true,
+                "start_up" | "rows_unsorted" | "diagnostic_other" | "launch_unknown" => true,
+                // nsys itself said of that one that events might be missing.
+                "diagnostic" => name == "d2_ds_fp8_tp1",
                 // Composed captures hold graph launches alone.
                 "no_api_rows" => name == "kimi_tp8_decode",
                 _ => false,

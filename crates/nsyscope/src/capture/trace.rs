@@ -232,7 +232,7 @@ impl<'c> Reader<'c> {
                 (
                     "globalPid",
                     if api_by_process {
-                        "processes cannot be told apart, and kernels not joined to their launches"
+                        "processes cannot be told apart, and kernels may not find their launches"
                     } else {
                         "processes cannot be told apart"
                     },
@@ -269,7 +269,6 @@ impl<'c> Reader<'c> {
         let schema = capture.schema();
         let metadata = metadata::read(capture, &mut self.health)?;
         let recorded = metadata::read_recorded(capture)?;
-        metadata::read_diagnostics(capture, &mut self.health)?;
         let gpus = read_gpus(capture)?;
 
         let mut kernels = KernelTable::default();
@@ -373,6 +372,10 @@ impl<'c> Reader<'c> {
                 stream: key.stream,
             })
             .collect();
+
+        let working: Vec<u32> =
+            stream_keys.iter().map(|key| pid_of(key.global_pid)).filter(|&pid| pid != 0).collect();
+        metadata::read_diagnostics(capture, &working, &mut self.health)?;
 
         let health = &mut self.health;
         kernels.sort(KERNEL, health);

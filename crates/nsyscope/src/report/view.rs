@@ -65,15 +65,15 @@ impl Report {
         };
         blocks.push(Block::Title(title));
         let mut line = vec![format::plural(self.capture.ranks.len(), "rank")];
-        let mut gpus: Vec<&str> =
-            self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
+        let mut gpus: Vec<&str> = if self.capture.ranks.is_empty() {
+            // Where no work was captured, those of the machine.
+            self.capture.gpus.iter().map(|gpu| gpu.gpu.name.as_str()).collect()
+        } else {
+            self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect()
+        };
         gpus.sort_unstable();
         gpus.dedup();
-        line.push(match (gpus.is_empty(), self.capture.ranks.is_empty()) {
-            (false, _) => gpus.join(", "),
-            (true, false) => "GPU unknown".to_owned(),
-            (true, true) => "no GPU was used".to_owned(),
-        });
+        line.push(if gpus.is_empty() { "GPU unknown".to_owned() } else { gpus.join(", ") });
         line.push(match self.capture.kernel_count {
             Some(kernels) => format::plural(kernels as usize, "kernel"),
             None => "kernels not captured".to_owned(),
@@ -298,7 +298,8 @@ impl Report {
             let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
                 _ if told => String::new(),
                 ("start_up", ..) if alike > 1 => {
-                    format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
+                    let ranks = if alike == 2 { "rank" } else { "ranks" };
+                    format!(" (and alike on {} more {ranks})", alike - 1)
                 }
                 ("start_up", ..) | (_, 0 | 1, _) => String::new(),
                 (_, count, Some(time)) => {
