@@ -11,6 +11,7 @@ use super::super::classes::Classes;
 use super::super::share;
 use super::events::Item;
 use super::group::{Arrival, Call};
+use super::summary::BucketKey;
 use super::{Collectives, steady};
 
 /// How late one rank is in the collectives of one kind, outliers left out.
@@ -22,6 +23,8 @@ use super::{Collectives, steady};
 pub struct LateRank {
     /// The kind of collective.
     pub kind: String,
+    /// The kernel function that carries it out, by base name.
+    pub kernel: String,
     /// The ranks that take part.
     pub group: Vec<u32>,
     /// The rank.
@@ -38,8 +41,8 @@ pub struct LateRank {
     pub caused_share: f64,
     /// By how much it arrived after the median of the others, summed over those, in ns.
     pub late_ns: i64,
-    /// Whether the evidence suffices to call it a straggler: its part in the last arrivals and in
-    /// what is caused lies a third of the way or more from an even share to all of it, by more
+    /// Whether the evidence suffices to call it a straggler: over 20 or more calls, its part in the
+    /// last arrivals and in what is caused lies a third of the way or more from an even share to all of it, by more
     /// than chance (three standard deviations), and costs at least 5 % of the mean rank's time in
     /// these collectives.
     pub straggler: bool,
@@ -69,8 +72,8 @@ pub struct Longer {
 const IDLE: &str = "idle";
 
 impl Collectives {
-    /// How late each rank is in the collectives that `keep` lets through, and why; by kind, ranks
-    /// and rank. `run` and `classes` must be those that this was made from.
+    /// How late each rank is in the collectives that `keep` lets through, and why; by kind,
+    /// kernel function, ranks and rank. `run` and `classes` must be those that this was made from.
     pub fn late<'a>(
         &'a self,
         run: &Run,
@@ -79,7 +82,7 @@ impl Collectives {
     ) -> Vec<LateRank> {
         let names = Names::new(run);
         let mut out = Vec::new();
-        for ((kind, group, _), calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
             if group.len() < 2 {
                 continue;
             }
@@ -110,6 +113,7 @@ impl Collectives {
                 let caused_share = share(tally.caused, caused);
                 out.push(LateRank {
                     kind: kind.to_owned(),
+                    kernel: kernel.to_owned(),
                     rank,
                     calls: count,
                     last_calls: tally.last,
@@ -180,12 +184,16 @@ impl Collectives {
     }
 }
 
+/// Fewer calls call nobody a straggler.
+const LEAST_CALLS: u64 = 20;
+
 fn is_straggler(tally: &Tally, caused_share: f64, calls: u64, ranks: usize, time: i64) -> bool {
     let even = 1.0 / ranks as f64;
     let least = even + (1.0 - even) / 3.0;
     let last_share = tally.last as f64 / (calls as f64).max(1.0);
     let chance = (even * (1.0 - even) * calls as f64).sqrt();
-    last_share >= least
+    calls >= LEAST_CALLS
+        && last_share >= least
         && caused_share >= least
         && tally.last as f64 - even * calls as f64 > 3.0 * chance
         && tally.caused as f64 * 20.0 >= time as f64 * even

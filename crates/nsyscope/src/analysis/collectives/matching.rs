@@ -55,15 +55,18 @@ pub(super) fn matched(sequences: &[Sequence], tie: Tie) -> Vec<Matched> {
             // On an unknown clock only chance would make ends coincide.
             let slack = slack(first, sequence)?;
             let pairs = Pairs { a: &first.spans, b: &sequence.spans, tie, slack };
-            let (partners, agreeing) = pairs.best();
+            let best = pairs.best();
+            let agreeing = best.agreeing;
             let least = first.spans.len().min(sequence.spans.len());
-            let enough = match tie {
-                // By chance an end lies within an eighth of a period of another in a quarter of cases.
-                Tie::Together => agreeing * 2 >= least,
+            let enough = if tie == Tie::Together || best.ordinal {
+                // By chance an end lies within an eighth of a period of another in a quarter of
+                // cases, and ordinals are as good as never those of the nearest.
+                agreeing * 2 >= least
+            } else {
                 // The nearest neighbour is right by chance half of the time.
-                Tie::Loose => agreeing * 5 >= least * 4,
+                agreeing * 5 >= least * 4
             };
-            (enough && agreeing > 0).then(|| cluster.others.push((index, partners)))
+            (enough && agreeing > 0).then(|| cluster.others.push((index, best.partners)))
         });
         if home.is_none() {
             clusters.push(Cluster { first: index, others: Vec::new() });
@@ -113,27 +116,47 @@ struct Pairs<'a> {
     slack: i64,
 }
 
+/// How two ranks' kernels fit together.
+struct Best {
+    /// The partner of each kernel of the first.
+    partners: Vec<u32>,
+    /// Pairs that their ends bear out.
+    agreeing: usize,
+    /// Whether partners are those of the same ordinal.
+    ordinal: bool,
+}
+
 /// Distance of the ends of two kernels.
 fn apart(a: Span, b: Span) -> i64 {
     (a.1 - b.1).abs()
 }
 
 impl Pairs<'_> {
-    /// The partner of each kernel of `a`, and how many pairs are borne out by their ends.
-    fn best(&self) -> (Vec<u32>, usize) {
-        let ordinal = if self.a.len() == self.b.len() {
-            let agreeing = (0..self.a.len()).filter(|&i| self.agree(i, i)).count();
-            if agreeing * 10 >= self.a.len() * 9 {
-                return ((0..self.a.len() as u32).collect(), agreeing);
-            }
-            Some(agreeing)
-        } else {
-            None
+    /// By order where the counts are equal and the ends bear it out, else by time.
+    fn best(&self) -> Best {
+        let ordinal = |agreeing| Best {
+            partners: (0..self.a.len() as u32).collect(),
+            agreeing,
+            ordinal: true,
         };
+        let count = self.a.len();
+        let mut in_order = None;
+        if count == self.b.len() {
+            let agreeing = (0..count).filter(|&i| self.agree(i, i)).count();
+            // A root that runs ahead is nearer to its peers' earlier kernels than to its own.
+            let trusted = match self.tie {
+                Tie::Together => agreeing * 10 >= count * 9,
+                Tie::Loose => agreeing * 2 >= count,
+            };
+            if trusted {
+                return ordinal(agreeing);
+            }
+            in_order = Some(agreeing);
+        }
         let (partners, agreeing) = self.by_time();
-        match ordinal {
-            Some(more) if more >= agreeing => ((0..self.a.len() as u32).collect(), more),
-            _ => (partners, agreeing),
+        match in_order {
+            Some(more) if more >= agreeing => ordinal(more),
+            _ => Best { partners, agreeing, ordinal: false },
         }
     }
 
