@@ -106,6 +106,7 @@ impl Collectives {
                 .flat_map(|call| call.arrivals().iter().map(|arrival| arrival.duration))
                 .sum();
             let caused: i64 = tallies.values().map(|tally| tally.caused).sum();
+            let squares: f64 = tallies.values().map(|tally| tally.squares).sum();
             let count = calls.len() as u64;
             for (rank, tally) in tallies {
                 let longer = tally.longer(classes, &names, group.len());
@@ -121,7 +122,7 @@ impl Collectives {
                     caused_ns: tally.caused,
                     caused_share,
                     late_ns: tally.late,
-                    straggler: is_straggler(&tally, caused_share, count, group.len(), time),
+                    straggler: is_straggler(&tally, (caused, squares), count, group.len(), time),
                     longer,
                     unexplained_ns: tally.late - explained,
                     group: group.clone(),
@@ -187,15 +188,23 @@ impl Collectives {
 /// Fewer calls call nobody a straggler.
 const LEAST_CALLS: u64 = 20;
 
-fn is_straggler(tally: &Tally, caused_share: f64, calls: u64, ranks: usize, time: i64) -> bool {
+fn is_straggler(
+    tally: &Tally,
+    (caused, squares): (i64, f64),
+    calls: u64,
+    ranks: usize,
+    time: i64,
+) -> bool {
+    let caused_share = share(tally.caused, caused);
     let even = 1.0 / ranks as f64;
     let least = even + (1.0 - even) / 3.0;
     let last_share = tally.last as f64 / (calls as f64).max(1.0);
-    let chance = (even * (1.0 - even) * calls as f64).sqrt();
+    // Every call's cost falls to a rank with probability `even`: a weighted binomial.
+    let deviation = (even * (1.0 - even) * squares).sqrt();
     calls >= LEAST_CALLS
         && last_share >= least
         && caused_share >= least
-        && tally.last as f64 - even * calls as f64 > 3.0 * chance
+        && tally.caused as f64 - even * caused as f64 > 3.0 * deviation
         && tally.caused as f64 * 20.0 >= time as f64 * even
 }
 
@@ -233,6 +242,8 @@ impl<'a> Names<'a> {
 struct Tally {
     last: u64,
     caused: i64,
+    /// The sum of squares of what `caused` sums.
+    squares: f64,
     late: i64,
     /// For each category, then idle: beyond the median of the others, in ns.
     beyond: Vec<i64>,
@@ -246,6 +257,7 @@ impl Tally {
         Self {
             last: 0,
             caused: 0,
+            squares: 0.0,
             late: 0,
             beyond: vec![0; classes.categories().len() + 1],
             kernels: vec![[0; 2]; names.texts.len()],
@@ -262,7 +274,9 @@ impl Tally {
             .collect();
         let start = arrivals[last].start;
         self.last += 1;
-        self.caused += start - others.iter().max().copied().unwrap_or(start);
+        let caused = start - others.iter().max().copied().unwrap_or(start);
+        self.caused += caused;
+        self.squares += (caused as f64).powi(2);
         self.late += start - median(&mut others);
     }
 

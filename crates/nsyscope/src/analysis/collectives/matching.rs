@@ -18,8 +18,10 @@ pub(super) struct Sequence {
     pub(super) file: usize,
     /// Start and end of each on the common clock.
     pub(super) spans: Vec<Span>,
-    /// What ends may differ by because of the clock, in ns; `None` where nothing places the clock.
-    pub(super) slack: Option<i64>,
+    /// Captures of different islands share no clock.
+    pub(super) island: usize,
+    /// What ends may differ by because of the clock, in ns.
+    pub(super) slack: i64,
 }
 
 /// Ranks that share a communicator, and which of their kernels are one collective.
@@ -106,7 +108,7 @@ pub(super) fn matched(sequences: &[Sequence], tie: Tie) -> Vec<Matched> {
 
 /// What two ends may differ by because of the clocks; `None` where that is unknown.
 fn slack(a: &Sequence, b: &Sequence) -> Option<i64> {
-    if a.file == b.file { Some(0) } else { Some(a.slack? + b.slack?) }
+    if a.file == b.file { Some(0) } else { (a.island == b.island).then_some(a.slack + b.slack) }
 }
 
 struct Pairs<'a> {
@@ -135,7 +137,10 @@ impl Pairs<'_> {
     /// By order where the counts are equal and the ends bear it out, else by time.
     fn best(&self) -> Best {
         let ordinal = |agreeing| Best {
-            partners: (0..self.a.len() as u32).collect(),
+            // Where two records lost neighbours of each other, the ordinals in between are wrong.
+            partners: (0..self.a.len())
+                .map(|i| if self.possible(i, i) { i as u32 } else { NONE })
+                .collect(),
             agreeing,
             ordinal: true,
         };
@@ -145,7 +150,7 @@ impl Pairs<'_> {
             let agreeing = (0..count).filter(|&i| self.agree(i, i)).count();
             // A root that runs ahead is nearer to its peers' earlier kernels than to its own.
             let trusted = match self.tie {
-                Tie::Together => agreeing * 10 >= count * 9,
+                Tie::Together => agreeing == count,
                 Tie::Loose => agreeing * 2 >= count,
             };
             if trusted {
@@ -187,6 +192,13 @@ impl Pairs<'_> {
         (partners, agreeing)
     }
 
+    /// Whether two kernels can be one collective at all.
+    fn possible(&self, i: usize, j: usize) -> bool {
+        let (a, b) = (self.a[i], self.b[j]);
+        let shorter = (a.1 - a.0).min(b.1 - b.0);
+        self.tie == Tie::Loose || apart(a, b) <= END_NS + shorter / 4 + self.slack
+    }
+
     /// Whether the ends bear out that two kernels are one collective.
     fn agree(&self, i: usize, j: usize) -> bool {
         let (a, b) = (self.a[i], self.b[j]);
@@ -226,7 +238,7 @@ mod tests {
     use super::*;
 
     fn sequence(file: usize, spans: Vec<Span>) -> Sequence {
-        Sequence { file, spans, slack: Some(0) }
+        Sequence { file, spans, island: 0, slack: 0 }
     }
 
     /// Ranks of one communicator: ends coincide within 500 ns, arrivals differ.
@@ -306,7 +318,7 @@ mod tests {
     fn nothing_is_matched_on_an_unknown_clock() {
         let spans = vec![(0, 10), (100, 110), (200, 210)];
         let mut other = sequence(1, spans.clone());
-        other.slack = None;
+        other.island = 1;
         assert_eq!(matched(&[sequence(0, spans), other], Tie::Together).len(), 2);
     }
 }
