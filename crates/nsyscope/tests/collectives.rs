@@ -257,8 +257,11 @@ fn one_communicator_on_many_streams_is_one_sequence() {
     }
 }
 
-/// Wait and transfer by process and device, which do not depend on the order of files.
-fn sums(found: &Found) -> BTreeMap<(u32, i64, String, String), (u64, i64, i64, i64)> {
+/// Calls, time, wait and transfer.
+type Sums = (u64, i64, i64, i64);
+
+/// By process, device, kind and kernel, which do not depend on the order of files.
+fn sums(found: &Found) -> BTreeMap<(u32, i64, String, String), Sums> {
     found
         .collectives
         .rank_rows(|_| true)

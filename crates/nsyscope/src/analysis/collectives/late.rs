@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::capture::ActivityColumns;
 use crate::run::Run;
 
 use super::super::activities::{Activity, ActivityKind};
@@ -81,6 +82,7 @@ impl Collectives {
         keep: impl Fn(&Call<'a>) -> bool,
     ) -> Vec<LateRank> {
         let names = Names::new(run);
+        let scene = Scene { run, classes, names: &names, items: &self.items };
         let mut out = Vec::new();
         for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
             if group.len() < 2 {
@@ -98,7 +100,7 @@ impl Collectives {
                 let Some(tally) = tallies.get_mut(&call.group.ranks[last]) else { continue };
                 tally.arrivals(call.arrivals(), last);
                 if call.arrivals().iter().all(|arrival| arrival.since_ns != i64::MIN) {
-                    self.spent(run, classes, &names, call, last, tally, &mut scratch);
+                    scene.spent(call, last, tally, &mut scratch);
                 }
             }
             let time: i64 = calls
@@ -131,19 +133,20 @@ impl Collectives {
         }
         out
     }
+}
 
+/// Where to look up what ran.
+struct Scene<'a> {
+    run: &'a Run,
+    classes: &'a Classes,
+    names: &'a Names<'a>,
+    items: &'a [Vec<Item>],
+}
+
+impl Scene<'_> {
     /// Adds up what the late rank of a call did longer since its previous collective.
-    #[allow(clippy::too_many_arguments)]
-    fn spent(
-        &self,
-        run: &Run,
-        classes: &Classes,
-        names: &Names,
-        call: &Call<'_>,
-        last: usize,
-        tally: &mut Tally,
-        scratch: &mut Scratch,
-    ) {
+    fn spent(&self, call: &Call<'_>, last: usize, tally: &mut Tally, scratch: &mut Scratch) {
+        let Self { run, classes, names, .. } = self;
         let idle = classes.categories().len();
         for (member, (&rank, arrival)) in call.group.ranks.iter().zip(call.arrivals()).enumerate() {
             let file = run.ranks()[rank as usize].file;
@@ -156,7 +159,7 @@ impl Collectives {
             let window = arrival.since as usize..arrival.position as usize;
             for &Item { table, row } in &self.items[rank as usize][window] {
                 let at = row as usize;
-                let columns: &crate::capture::ActivityColumns = match table {
+                let columns: &ActivityColumns = match table {
                     ActivityKind::Kernel => trace.kernels(),
                     ActivityKind::Graph => trace.graphs(),
                     ActivityKind::Memcpy => trace.memcpys(),
