@@ -212,6 +212,14 @@ fn ranks_that_do_not_agree_are_said_and_not_matched() {
     assert!(found.rows(|_| true, |_| None).iter().all(|row| row.wait_ns.is_none()));
 }
 
+/// Nanoseconds that this thread ran, and that it stood in line for a processor: what tells a slow
+/// analysis from a busy machine. `None` where the system does not say.
+fn scheduled() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
+}
+
 /// Ten million kernels, a million of them all-reduces of eight ranks. Run it with `--release`.
 #[test]
 #[ignore = "takes a minute and a gigabyte of disk"]
@@ -248,6 +256,7 @@ fn a_million_collectives_take_less_than_a_second() {
     let capture = db.write().unwrap();
     let run = Run::open([capture.path()], &OpenOptions::new()).unwrap();
     let classes = Classes::new(&run, &Classifier::builtin());
+    let before = scheduled();
     let start = std::time::Instant::now();
     let found = collectives(&run, &classes);
     let matched = start.elapsed();
@@ -256,6 +265,10 @@ fn a_million_collectives_take_less_than_a_second() {
     let late = found.late(&run, &classes, |_| true);
     let elapsed = start.elapsed();
     println!("matched {matched:?}, summed up {summed:?}, with lateness {elapsed:?}");
+    if let Some((before, after)) = before.zip(scheduled()) {
+        let ms = |from: u64, to: u64| (to - from) / 1_000_000;
+        println!("ran {} ms, stood in line {} ms", ms(before.0, after.0), ms(before.1, after.1));
+    }
     assert_eq!((rows[0].calls, rows[0].ranks, late.len()), (count as u64, 8, 8));
     assert!(elapsed.as_secs_f64() < 1.0, "{elapsed:?}");
 }
