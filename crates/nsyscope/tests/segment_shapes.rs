@@ -133,11 +133,15 @@ fn a_pipeline_stage_in_the_middle_has_steps() {
     assert_eq!(spans(&steps), truth.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>());
     assert_eq!((steps.method, steps.ranks[0].confidence), (StepMethod::Pattern, Confidence::Low));
     assert_eq!(layers(&steps), [5; 4]);
-    // What a stage computes, its kernels do not say.
+    // How many requests a stage computes, its kernels do not say.
     assert_eq!(
         (steps.ranks[0].steps[0].phase, steps.ranks[0].steps[0].batch),
         (Phase::Unknown, None)
     );
+    let mut options = StepOptions::new();
+    options.batch = Some(1);
+    let step = &find(&db, &options).ranks[0].steps[0];
+    assert_eq!((step.phase, step.batch), (Phase::Decode, Some(1)));
 }
 
 #[test]
@@ -253,6 +257,7 @@ fn ranges_of_the_forward_alone_are_drawn_out_to_the_step() {
         (steps.ranks[0].steps[2].phase, steps.ranks[0].steps[2].batch),
         (Phase::Decode, Some(8))
     );
+    assert!(steps.ranks[0].reason.contains("3 are drawn out"), "{}", steps.ranks[0].reason);
     // The user's own ranges are taken as they are.
     let mut options = StepOptions::new();
     options.step_nvtx = Some(regex::Regex::new("^execute_context").unwrap());

@@ -13,7 +13,7 @@ use super::pick::mode;
 use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, correlation, launch, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
-use super::tokens::{Evidence, NameRules, element_size, infer};
+use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
 use crate::run::Run;
@@ -30,6 +30,10 @@ pub struct StepOptions {
     /// Windows of time, in ns on the capture's clock, each of which is a step: what starts in one
     /// belongs to it; where windows overlap, to the later one. Goes before every other method.
     pub explicit: Option<Vec<(i64, i64)>>,
+    /// The tokens of steps whose tokens the capture does not show.
+    pub tokens: Option<u32>,
+    /// The requests of steps whose requests the capture does not show.
+    pub batch: Option<u32>,
 }
 
 impl StepOptions {
@@ -71,9 +75,10 @@ impl Steps {
     /// which no method finds anything has the method [`StepMethod::None`] and says why.
     pub fn find(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
         let mut ranks: Vec<RankSteps> = Vec::with_capacity(run.ranks().len());
+        let given = Given { tokens: options.tokens, batch: options.batch };
         for (file, trace) in run.traces().iter().enumerate() {
-            let sequences = sequences(run, file, classes);
             let rules = NameRules::new(trace);
+            let sequences = sequences(run, file, classes, &rules);
             let nvtx: Vec<(&Vocabulary, Ranges)> = if options.ignore_nvtx {
                 Vec::new()
             } else {
@@ -83,7 +88,7 @@ impl Steps {
             let own = own.as_ref().and_then(|v| Some((v, ranges(trace, v)?)));
             for sequence in sequences {
                 let draft = draft(trace, &sequence, options, own.as_ref(), &nvtx);
-                ranks.push(resolve(trace, sequence, &rules, draft));
+                ranks.push(resolve(trace, sequence, &rules, draft, given));
             }
         }
         let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
@@ -178,6 +183,12 @@ fn by_nvtx(
         vocabulary.id,
         if model_work { "model work" } else { "work" },
     );
+    if extended > 0 {
+        let _ = write!(
+            reason,
+            "; {extended} are drawn out to the inputs before and the sampling after them"
+        );
+    }
     let confidence = if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
     Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
 }
@@ -300,17 +311,33 @@ fn regularity(
     }
 }
 
-fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -> RankSteps {
+fn resolve(
+    trace: &Trace,
+    sequence: Sequence,
+    rules: &NameRules,
+    draft: Draft,
+    given: Given,
+) -> RankSteps {
     let count = draft.said.len();
     let activities = &sequence.activities;
     let mut step_of = draft.step_of;
-    let mut steps: Vec<Step> = (0..count)
-        .map(|_| Step {
+    let mut bounds = vec![(u32::MAX, 0u32); count];
+    for (i, &of) in step_of.iter().enumerate() {
+        if of != NONE {
+            let (first, last) = &mut bounds[of as usize];
+            *first = (*first).min(i as u32);
+            *last = i as u32 + 1;
+        }
+    }
+    let mut steps = Vec::with_capacity(count);
+    let mut evidence = Vec::with_capacity(count);
+    for (at, (&(first, last), &said)) in bounds.iter().zip(&draft.said).enumerate() {
+        let mut step = Step {
             index: 0,
             start_ns: i64::MAX,
             end_ns: i64::MIN,
-            first: u32::MAX,
-            last: 0,
+            first,
+            last,
             phase: Phase::Unknown,
             tokens: None,
             batch: None,
@@ -318,47 +345,32 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
             kernels: 0,
             graph_launches: 0,
             layers: Vec::new(),
-        })
-        .collect();
-    let mut last_core = vec![0usize; count];
-    let mut launches: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of == NONE {
-            continue;
-        }
-        let at = of as usize;
-        let step = &mut steps[at];
-        step.first = step.first.min(i as u32);
-        step.last = i as u32 + 1;
-        step.start_ns = step.start_ns.min(activity.start);
-        step.end_ns = step.end_ns.max(activity.end);
-        step.kernels += u32::from(activity.table == ActivityKind::Kernel);
-        let role = sequence.role[i];
-        if role & CORE != 0 {
-            last_core[at] = i;
-        }
-        if role & GRAPH != 0 {
-            let id = correlation(trace, activity);
-            if launches[at].last() != Some(&id) && !launches[at].contains(&id) {
-                launches[at].push(id);
-                step.graph_launches += 1;
+        };
+        let own = |&i: &usize| step_of[i] == at as u32;
+        let range = (first as usize).min(last as usize)..last as usize;
+        let last_core = range.clone().rev().filter(own).find(|&i| sequence.role[i] & CORE != 0);
+        let mut shown = Evidence::new(said, last_core.unwrap_or(0));
+        let mut launches: Vec<u32> = Vec::new();
+        for i in range.filter(own) {
+            let (activity, role) = (&activities[i], sequence.role[i]);
+            step.start_ns = step.start_ns.min(activity.start);
+            step.end_ns = step.end_ns.max(activity.end);
+            step.kernels += u32::from(activity.table == ActivityKind::Kernel);
+            if role & GRAPH != 0 {
+                let id = correlation(trace, activity);
+                if launches.last() != Some(&id) && !launches.contains(&id) {
+                    launches.push(id);
+                }
             }
+            shown.add(trace, rules, i, activity, role);
         }
-    }
-    let mut evidence: Vec<Evidence> = draft
-        .said
-        .iter()
-        .zip(&last_core)
-        .map(|(&said, &last_core)| Evidence::new(said, last_core))
-        .collect();
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of != NONE {
-            evidence[of as usize].add(trace, rules, i, activity, sequence.role[i]);
-        }
+        step.graph_launches = launches.len() as u32;
+        steps.push(step);
+        evidence.push(shown);
     }
     let element = element_size(&evidence);
     for (at, step) in steps.iter_mut().enumerate() {
-        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element);
+        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element, given);
         if step.method == StepMethod::Pattern && step.graph_launches > 0 {
             step.method = StepMethod::CudaGraph;
         }
