@@ -180,7 +180,7 @@ pub(crate) struct Steps {
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) steps: StepSource,
+    pub(crate) source: StepSource,
     /// One row a layer
     #[arg(long, conflicts_with = "typical")]
     pub(crate) layers: bool,
