@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX, UPLOAD, WHOLE,
+    ATTENTION, BROADCAST, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX, UPLOAD, WHOLE,
 };
 use super::sequence::Sequence;
 
@@ -201,14 +201,16 @@ fn keep_last_of_several(sequence: &Sequence, passes: &mut [Pass]) {
 /// Where each pass really begins, between the end of the one before and its first model work.
 fn trim_heads(sequence: &Sequence, passes: &[Pass]) -> Vec<usize> {
     let roles = &sequence.role;
-    // Random numbers before model work are initialisation.
+    // Random numbers before model work are initialisation, and so is handing them to all ranks.
     let begins: Vec<usize> = passes
         .iter()
         .map(|pass| {
-            (pass.begin..pass.core)
-                .rev()
-                .find(|&i| roles[i] & RANDOM != 0)
-                .map_or(pass.begin, |i| i + 1)
+            let random = (pass.begin..pass.core).rev().find(|&i| roles[i] & RANDOM != 0);
+            random.map_or(pass.begin, |random| {
+                (random + 1..pass.core)
+                    .find(|&i| roles[i] & BROADCAST == 0)
+                    .unwrap_or(pass.core)
+            })
         })
         .collect();
     let kinds: Vec<bool> = passes

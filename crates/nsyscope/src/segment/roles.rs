@@ -37,6 +37,8 @@ pub(super) const DECODE: Role = 1 << 13;
 pub(super) const PREFILL: Role = 1 << 14;
 /// A recurrence in the place of attention.
 pub(super) const LINEAR: Role = 1 << 15;
+/// A collective that hands one rank's data to all.
+pub(super) const BROADCAST: Role = 1 << 16;
 
 /// The role of every category of a run, by its number.
 pub(super) fn roles(classes: &Classes) -> Vec<Role> {
@@ -66,6 +68,7 @@ fn role(family: &str, kind: &str) -> Role {
         | ("spec_decode", "verify") => SAMPLE,
         ("embedding", _) => EMBEDDING,
         ("fill", "random") => RANDOM,
+        ("comm", "broadcast") => BROADCAST,
         ("graph", "whole") => WHOLE | GRAPH,
         ("memory", "memcpy_dtoh") => READ,
         ("memory", "memcpy_htod") => UPLOAD,

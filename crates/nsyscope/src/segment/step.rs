@@ -88,6 +88,8 @@ pub enum Witness {
     ReadBack,
     /// The number of requests, of which each decodes one token.
     Batch,
+    /// The size of the copies of token ids and positions to the device.
+    Upload,
 }
 
 impl Witness {
@@ -98,6 +100,7 @@ impl Witness {
             Self::Geometry(rule) => rule,
             Self::ReadBack => "read_back",
             Self::Batch => "batch",
+            Self::Upload => "upload",
         }
     }
 }

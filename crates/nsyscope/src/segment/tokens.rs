@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::nvtx::Said;
 use super::pick::mode;
-use super::roles::{ATTENTION, CORE, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, WHOLE};
+use super::roles::{
+    ATTENTION, CORE, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, UPLOAD, WHOLE,
+};
 use super::step::{Phase, Tokens, Witness};
 use crate::analysis::{Activity, ActivityKind};
 use crate::capture::{Geometry, Trace};
@@ -128,6 +130,9 @@ pub(super) struct Evidence {
     votes: Vec<Vote>,
     /// Bytes of the copies to the host that end the step.
     read: Option<u64>,
+    /// Bytes of the last copy to the device, and of two in a row of the same size.
+    upload: u64,
+    inputs: Option<u64>,
     roles: Role,
     attention: u32,
     kv_writes: u32,
@@ -161,6 +166,13 @@ impl Evidence {
         match activity.table {
             ActivityKind::Memcpy if role & READ != 0 && self.read.is_none() => {
                 self.read = Some(trace.memcpys().bytes()[row]);
+            }
+            ActivityKind::Memcpy if role & UPLOAD != 0 => {
+                let bytes = trace.memcpys().bytes()[row];
+                if bytes == self.upload && self.inputs.is_none() {
+                    self.inputs = Some(bytes);
+                }
+                self.upload = bytes;
             }
             ActivityKind::Kernel => {
                 let Some(rule) = rules.0[trace.kernels().name()[row] as usize] else { return };
@@ -206,6 +218,16 @@ impl Evidence {
         votes.into_iter().map(|v| v.value)
     }
 
+    /// The tokens that the step's inputs were uploaded for, where pieces of it were padded to a
+    /// graph's size and even attention between them ran on all `rows`.
+    fn unpadded(&self, rows: u32, batch: Option<u32>) -> Option<u32> {
+        self.best(Gives::Tokens, |v| v.in_graph).filter(|(_, v)| v.value == rows)?;
+        // Token ids and positions, one after the other, 8 bytes each.
+        let real = self.inputs.filter(|bytes| bytes % 8 == 0)? / 8;
+        let real = u32::try_from(real).ok()?;
+        (real < rows && real >= batch.unwrap_or(1)).then_some(real)
+    }
+
     /// Bytes a token of the copy to the host, where a kernel confirms the number of requests.
     fn element(&self) -> Option<u64> {
         let bytes = self.read?;
@@ -248,7 +270,10 @@ pub(super) fn infer(
             (Phase::Decode, Some(rows), Some(batch)) if full_graph && rows > batch => {
                 Some((batch, Witness::Batch))
             }
-            (_, Some(rows), _) => geometry(rows),
+            (_, Some(rows), batch) => match evidence.unpadded(rows, batch) {
+                Some(real) => Some((real, Witness::Upload)),
+                None => geometry(rows),
+            },
             (Phase::Decode, None, Some(batch)) => Some((
                 batch,
                 if said.batch.is_some() { Witness::Nvtx } else { Witness::ReadBack },
