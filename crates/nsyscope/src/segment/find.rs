@@ -1,5 +1,6 @@
 //! Finding the steps of a run: the methods in order of trust, and what each step then is.
 
+use std::fmt::Write;
 use std::ops::Range;
 
 use regex::Regex;
@@ -169,12 +170,18 @@ fn by_nvtx(
             *step = number[*step as usize];
         }
     }
+    // Ranges of other processes are those of other ranks.
+    let process = trace.streams()[sequence.activities.first()?.stream as usize].process;
+    let all = ranges.process.iter().filter(|of| **of == process).count();
     let reason = format!(
-        "{} NVTX ranges ({}) launched work on this rank",
+        "{} of {all} NVTX ranges ({}) launched {} on this rank",
         said.len(),
-        vocabulary.id
+        vocabulary.id,
+        if model_work { "model work" } else { "work" },
     );
-    Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence: Confidence::High, reason })
+    let confidence =
+        if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
+    Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
 }
 
 fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
@@ -183,6 +190,10 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
             End::ReadBack => (
                 Confidence::High,
                 "each is model work up to the copy of its sampled tokens to the host",
+            ),
+            End::Graph => (
+                Confidence::High,
+                "each is work up to a copy to the host, most of them the replay of a CUDA graph",
             ),
             End::Copy => (
                 Confidence::Low,
@@ -193,7 +204,11 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
                 "each is model work up to the choice of a token; no copy to the host was captured",
             ),
         };
-        let (confidence, reason) = regularity(sequence, &ranges, confidence, what);
+        let (confidence, reason) = if end == End::Graph {
+            (confidence, what.to_owned())
+        } else {
+            regularity(sequence, &ranges, confidence, what)
+        };
         return Draft::of_ranges(sequence, &ranges, StepMethod::Pattern, confidence, reason);
     }
     let ranges = graph_steps(trace, sequence);
@@ -317,6 +332,14 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
             });
         }
     }
+    let hidden = evidence.iter().filter(|evidence| evidence.holds_hidden_work()).count();
+    let mut reason = draft.reason;
+    if hidden > 0 {
+        let _ = write!(
+            reason,
+            "; {hidden} of {count} run CUDA graphs traced as a whole, whose kernels and layers are hidden: record with --cuda-graph-trace=node to see them"
+        );
+    }
     number(&mut steps, &mut step_of);
     let method =
         mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
@@ -324,7 +347,7 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
         rank: sequence.rank,
         method,
         confidence: draft.confidence,
-        reason: draft.reason,
+        reason,
         steps,
         outside: Outside::default(),
         activities: sequence.activities,

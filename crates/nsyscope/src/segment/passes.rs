@@ -17,7 +17,10 @@ use super::sequence::Sequence;
 pub(super) enum End {
     /// The sampled tokens were copied to the host.
     ReadBack,
-    /// Something was copied to the host after model work; no sampling is to be seen.
+    /// Something was copied to the host after the replay of a graph traced as a whole, which
+    /// may hide the sampling.
+    Graph,
+    /// Something was copied to the host after layers; no sampling is to be seen.
     Copy,
     /// A token was chosen; no copy to the host is to be seen.
     Sampled,
@@ -39,13 +42,22 @@ const MODEL: Role = CORE | GRAPH | WHOLE;
 pub(super) fn steps(sequence: &Sequence) -> Option<(Vec<Range<usize>>, End)> {
     let (found, sampling) = passes(sequence);
     let read = found.iter().any(|pass| pass.read);
-    let end = match (read, sampling) {
-        (true, true) => End::ReadBack,
-        (true, false) => End::Copy,
-        (false, true) => End::Sampled,
-        (false, false) => return None,
-    };
     let mut kept = if read { merge_unread(found) } else { found };
+    let most = |holds: &dyn Fn(&Pass) -> bool| {
+        2 * kept.iter().filter(|pass| holds(pass)).count() > kept.len()
+    };
+    let whole = |pass: &Pass| {
+        sequence.role[pass.core..pass.end].iter().any(|role| role & WHOLE != 0)
+    };
+    let layered = |pass: &Pass| anchors(&sequence.role, pass.core..pass.end).len() > 1;
+    let end = match (read, sampling) {
+        (true, _) if most(&whole) => End::Graph,
+        (true, true) => End::ReadBack,
+        // A copy to the host alone ends much that is no step: layers must be there too.
+        (true, false) if most(&layered) => End::Copy,
+        (false, true) => End::Sampled,
+        _ => return None,
+    };
     keep_last_of_several(sequence, &mut kept);
     let heads = trim_heads(sequence, &kept);
     Some((kept.iter().zip(heads).map(|(pass, begin)| begin..pass.end).collect(), end))

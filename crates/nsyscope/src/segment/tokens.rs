@@ -194,6 +194,11 @@ impl Evidence {
         }
     }
 
+    /// Whether a graph traced as a whole is part of the step.
+    pub(super) fn holds_hidden_work(&self) -> bool {
+        self.roles & WHOLE != 0
+    }
+
     /// The most trusted value: rule, value.
     fn best(&self, gives: Gives, accept: impl Fn(&Vote) -> bool) -> Option<(&'static Rule, &Vote)> {
         let of = |v: &&Vote| RULES[v.rule as usize].gives == gives && accept(v);
