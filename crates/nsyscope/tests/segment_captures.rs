@@ -133,7 +133,8 @@ fn check(name: &str, database: &Path, truths: &[Vec<Truth>], dense: usize, graph
             }
             for ((graph, phase, batch), mut shares) in spans {
                 let middle = median(&mut shares);
-                let context = format!("{context}, {phase} at batch {batch}: {middle} of the events");
+                let context =
+                    format!("{context}, {phase} at batch {batch}: {middle} of the events");
                 if graph {
                     // The events also hold the graph's launch.
                     assert!((0.9..1.005).contains(&middle), "{context}");

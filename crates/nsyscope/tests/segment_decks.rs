@@ -43,8 +43,8 @@ fn deck(value: &Value) -> (Deck, Vec<LayerKind>) {
         for _ in 0..times {
             let mut cards = cards(body);
             if layers.is_empty() && !value["first_layer_override"].is_null() {
-                cards[0] =
-                    self::cards(&Value::Array(vec![value["first_layer_override"].clone()])).remove(0);
+                cards[0] = self::cards(&Value::Array(vec![value["first_layer_override"].clone()]))
+                    .remove(0);
             }
             layers.push((kind.to_owned(), cards));
             kinds.push(if moe { LayerKind::Moe } else { LayerKind::Dense });
@@ -79,18 +79,26 @@ fn every_deck_has_its_steps_and_layers() {
             assert_eq!(spans, expected, "{id}, graph {graph}: {}", steps.ranks[0].reason);
             let method = if graph { StepMethod::CudaGraph } else { StepMethod::Pattern };
             assert_eq!(steps.method, method, "{id}");
-            for ((step, truth), time) in found.iter().zip(&truth).zip(&step_times(&run, &classes, &steps)[0]) {
+            for ((step, truth), time) in
+                found.iter().zip(&truth).zip(&step_times(&run, &classes, &steps)[0])
+            {
                 let tokens = step.tokens.as_ref().map(|t| t.count);
-                assert_eq!((step.phase, tokens, step.batch), (Phase::Decode, Some(8), Some(8)), "{id}");
+                assert_eq!(
+                    (step.phase, tokens, step.batch),
+                    (Phase::Decode, Some(8), Some(8)),
+                    "{id}"
+                );
                 let found: Vec<_> = step.layers.iter().map(|layer| layer.kind).collect();
                 assert_eq!(found, kinds, "{id}, graph {graph}");
                 // A norm that is fused into the all-reduce before it counts to the layer which
                 // that all-reduce ends: such layers begin one kernel later.
                 let fused = id.contains("arfusion");
                 let card = deal.duration + deal.gap;
-                let expected = truth.layers.iter().enumerate().map(|(i, start)| {
-                    if fused && i > 0 { start + card } else { *start }
-                });
+                let expected = truth
+                    .layers
+                    .iter()
+                    .enumerate()
+                    .map(|(i, start)| if fused && i > 0 { start + card } else { *start });
                 let starts: Vec<_> = step.layers.iter().map(|layer| layer.start_ns).collect();
                 assert_eq!(starts, expected.collect::<Vec<_>>(), "{id}, graph {graph}");
                 let last = step.layers.last().unwrap();

@@ -68,7 +68,10 @@ fn every_step_is_found_with_its_phase_tokens_and_layers() {
                         let share = step.wall_ns() as f64 / gpu as f64;
                         // The events also hold a graph's launch: a first replay's is long.
                         let least = if step.graph_launches > 0 { 0.88 } else { 0.99 };
-                        assert!((least..1.005).contains(&share), "{context}: {share} of its events");
+                        assert!(
+                            (least..1.005).contains(&share),
+                            "{context}: {share} of its events"
+                        );
                     }
                     let dense = match name.as_str() {
                         "b2_graph_level" => {
@@ -101,7 +104,8 @@ fn activities_are_either_in_a_step_or_outside() {
     for name in fixtures::names().unwrap() {
         let (_, _, steps) = find(&name, &StepOptions::new());
         for rank in &steps.ranks {
-            let inside: usize = rank.steps.iter().map(|step| rank.activities_of(step).count()).sum();
+            let inside: usize =
+                rank.steps.iter().map(|step| rank.activities_of(step).count()).sum();
             let outside = rank.outside;
             let counted =
                 outside.before.activities + outside.between.activities + outside.after.activities;
@@ -169,5 +173,8 @@ fn summaries_and_rows_serialise_what_was_found() {
     assert_eq!((&rows["steps"][0]["layers"], &rows["steps"][0]["batch"]), (&6.into(), &8.into()));
     let rows = serde_json::to_value(StepsRows::new(&steps, &times, true)).unwrap();
     let spans = rows["steps"][1]["layer_spans"].as_array().unwrap();
-    assert_eq!((spans.len(), &spans[0]["kind"], &spans[5]["kind"]), (6, &"dense".into(), &"moe".into()));
+    assert_eq!(
+        (spans.len(), &spans[0]["kind"], &spans[5]["kind"]),
+        (6, &"dense".into(), &"moe".into())
+    );
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use regex::Regex;
 
-use super::fallback::{embedding_steps, graph_steps};
+use super::fallback::{cut_steps, graph_steps};
 use super::layers::layers;
 use super::nvtx::{Ranges, Said, Vocabulary, known, ranges};
 use super::passes::{self, End};
 use super::pick::mode;
-use super::roles::{CORE, GRAPH, WHOLE};
+use super::roles::{CORE, EMBEDDING, GRAPH, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, correlation, launch, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
 use super::tokens::{Evidence, NameRules, element_size, infer};
@@ -86,10 +86,8 @@ impl Steps {
                 ranks.push(resolve(trace, sequence, &rules, draft));
             }
         }
-        let method = mode(
-            ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)),
-        )
-        .unwrap_or(StepMethod::None);
+        let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
+            .unwrap_or(StepMethod::None);
         Self { method, ranks }
     }
 
@@ -179,8 +177,7 @@ fn by_nvtx(
         vocabulary.id,
         if model_work { "model work" } else { "work" },
     );
-    let confidence =
-        if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
+    let confidence = if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
     Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
 }
 
@@ -222,16 +219,26 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
             reason,
         );
     }
-    let ranges = embedding_steps(sequence);
-    if !ranges.is_empty() {
-        let reason = "each begins with a gather from the embedding table and holds as many layers as most; nothing shows its end".to_owned();
-        return Draft::of_ranges(
-            sequence,
-            &ranges,
-            StepMethod::Pattern,
-            Confidence::Low,
-            reason,
-        );
+    for (cut, reason) in [
+        (
+            EMBEDDING,
+            "each begins with a gather from the embedding table and holds as many layers as most; nothing shows its end",
+        ),
+        (
+            SEND_RECV,
+            "each lies between two transfers of pipeline stages and holds as many layers as most",
+        ),
+    ] {
+        let ranges = cut_steps(sequence, cut);
+        if !ranges.is_empty() {
+            return Draft::of_ranges(
+                sequence,
+                &ranges,
+                StepMethod::Pattern,
+                Confidence::Low,
+                reason.to_owned(),
+            );
+        }
     }
     let reason = if sequence.role.iter().any(|role| role & CORE != 0) {
         "model work is there, but nothing that comes once a step: no NVTX range of a known name, no graph, no sampling, no regular embedding; name the ranges with --step-nvtx"
@@ -248,10 +255,8 @@ fn regularity(
     confidence: Confidence,
     what: &str,
 ) -> (Confidence, String) {
-    let counts: Vec<usize> = ranges
-        .iter()
-        .map(|range| passes::anchors(&sequence.role, range.clone()).len())
-        .collect();
+    let counts: Vec<usize> =
+        ranges.iter().map(|range| passes::anchors(&sequence.role, range.clone()).len()).collect();
     let usual = mode(counts.iter().copied()).unwrap_or(0);
     let regular = counts.iter().filter(|&&n| n == usual).count();
     let count = ranges.len();
@@ -341,8 +346,7 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
         );
     }
     number(&mut steps, &mut step_of);
-    let method =
-        mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
+    let method = mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
     let mut out = RankSteps {
         rank: sequence.rank,
         method,

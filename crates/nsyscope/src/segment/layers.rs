@@ -65,8 +65,7 @@ pub(super) fn layers(
     let (Some(&first), Some(&last)) = (anchors.first(), anchors.last()) else {
         return Vec::new();
     };
-    let norms: Vec<usize> =
-        range.clone().filter(|&i| roles[i] & NORM != 0 && own(i)).collect();
+    let norms: Vec<usize> = range.clone().filter(|&i| roles[i] & NORM != 0 && own(i)).collect();
     let before = norms.partition_point(|&i| i < first);
     let starts = by_norms(&anchors, &norms, before)
         .unwrap_or_else(|| by_repetition(sequence, &anchors, range.start));
@@ -151,9 +150,8 @@ fn end_of_last(
     last: usize,
     end: usize,
 ) -> usize {
-    let between = |i: usize, j: usize| {
-        norms.partition_point(|&n| n < j) - norms.partition_point(|&n| n <= i)
-    };
+    let between =
+        |i: usize, j: usize| norms.partition_point(|&n| n < j) - norms.partition_point(|&n| n <= i);
     let after = mode(anchors.iter().zip(starts.iter().skip(1)).map(|(&a, &next)| between(a, next)));
     let by_norm = after.and_then(|after| {
         let at = norms.partition_point(|&n| n <= last) + after;

@@ -39,7 +39,9 @@ static KNOWN: LazyLock<Vec<Vocabulary>> = LazyLock::new(|| {
         .unwrap_or(File { range: Vec::new() });
     file.range
         .into_iter()
-        .filter_map(|entry| Some(Vocabulary { pattern: Regex::new(&entry.pattern).ok()?, id: entry.id }))
+        .filter_map(|entry| {
+            Some(Vocabulary { pattern: Regex::new(&entry.pattern).ok()?, id: entry.id })
+        })
         .collect()
 });
 
@@ -64,7 +66,9 @@ impl Vocabulary {
         };
         let (prefills, decodes) = (number("prefill_batch"), number("decode_batch"));
         let phase = match (prefills, decodes) {
-            (Some(0), Some(0)) | (None, None) => found.name("phase").and_then(|m| phase(m.as_str())),
+            (Some(0), Some(0)) | (None, None) => {
+                found.name("phase").and_then(|m| phase(m.as_str()))
+            }
             (Some(0) | None, Some(_)) => Some(Phase::Decode),
             (Some(_), Some(0) | None) => Some(Phase::Prefill),
             (Some(_), Some(_)) => Some(Phase::Mixed),
@@ -173,7 +177,10 @@ mod tests {
             ),
             ("step[DECODE bs=63]", said(Phase::Decode, 63, None)),
             ("step[EXTEND bs=17 toks=8192]", said(Phase::Prefill, 17, 8192)),
-            ("[Executor] _forward_step 12: 1 ctx reqs, 512 ctx tokens, 0 gen reqs", said(Phase::Prefill, 1, 512)),
+            (
+                "[Executor] _forward_step 12: 1 ctx reqs, 512 ctx tokens, 0 gen reqs",
+                said(Phase::Prefill, 1, 512),
+            ),
             ("[Executor] _forward_step 13: 0 ctx reqs, 32 gen reqs", said(Phase::Decode, 32, None)),
             ("decode batch=8 step=3", said(Phase::Decode, 8, None)),
             ("prefill batch=8 tokens=2048", said(Phase::Prefill, 8, 2048)),

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, BROADCAST, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX, UPLOAD, WHOLE,
+    ATTENTION, BROADCAST, CORE, EMBEDDING, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE,
+    SOFTMAX, UPLOAD, WHOLE,
 };
 use super::sequence::Sequence;
 
@@ -46,9 +47,8 @@ pub(super) fn steps(sequence: &Sequence) -> Option<(Vec<Range<usize>>, End)> {
     let most = |holds: &dyn Fn(&Pass) -> bool| {
         2 * kept.iter().filter(|pass| holds(pass)).count() > kept.len()
     };
-    let whole = |pass: &Pass| {
-        sequence.role[pass.core..pass.end].iter().any(|role| role & WHOLE != 0)
-    };
+    let whole =
+        |pass: &Pass| sequence.role[pass.core..pass.end].iter().any(|role| role & WHOLE != 0);
     let layered = |pass: &Pass| anchors(&sequence.role, pass.core..pass.end).len() > 1;
     let end = match (read, sampling) {
         (true, _) if most(&whole) => End::Graph,
@@ -99,9 +99,7 @@ fn passes(sequence: &Sequence) -> (Vec<Pass>, bool) {
             && let Some(first) = core
             && (sampled.is_some() || whole || !sampling)
         {
-            while i + 1 < roles.len() && roles[i + 1] & READ != 0 {
-                i += 1;
-            }
+            i = last_read(sequence, i);
             out.push(Pass { begin, core: first, end: i + 1, read: true });
             begin = i + 1;
             core = None;
@@ -115,6 +113,29 @@ fn passes(sequence: &Sequence) -> (Vec<Pass>, bool) {
     }
     (out, sampling)
 }
+
+/// The last copy to the host of those that follow the one at `read` (log-probabilities after
+/// tokens) before anything of a next pass begins.
+fn last_read(sequence: &Sequence, read: usize) -> usize {
+    let mut last = read;
+    let mut until = sequence.activities[read].end;
+    for i in read + 1..sequence.role.len() {
+        let (role, activity) = (sequence.role[i], &sequence.activities[i]);
+        if role & (MODEL | UPLOAD | EMBEDDING | RANDOM) != 0
+            || activity.start - until > LONG_IDLE_NS
+        {
+            break;
+        }
+        until = until.max(activity.end);
+        if role & READ != 0 {
+            last = i;
+        }
+    }
+    last
+}
+
+/// A gap that no launch overhead explains, in ns.
+pub(super) const LONG_IDLE_NS: i64 = 1_000_000;
 
 /// The first activity of the graph that model work at `i` is part of (its first nodes need not be
 /// model work by their category), or `i` itself; `sampled` is where the pass before chose a token.
@@ -163,9 +184,8 @@ fn merge_unread(found: Vec<Pass>) -> Vec<Pass> {
 
 /// The activities of which each attention layer of a stretch has one: positions in the sequence.
 pub(super) fn anchors(roles: &[Role], range: Range<usize>) -> Vec<usize> {
-    let at = |bits: Role| -> Vec<usize> {
-        range.clone().filter(|&i| roles[i] & bits != 0).collect()
-    };
+    let at =
+        |bits: Role| -> Vec<usize> { range.clone().filter(|&i| roles[i] & bits != 0).collect() };
     let linear = at(LINEAR);
     let mut found = at(KV_WRITE);
     if found.is_empty() {
@@ -204,9 +224,7 @@ fn keep_last_of_several(sequence: &Sequence, passes: &mut [Pass]) {
             until = until.max(activity.end);
         }
         pass.begin = widest.1;
-        pass.core = (pass.begin..=first)
-            .find(|&i| sequence.role[i] & MODEL != 0)
-            .unwrap_or(first);
+        pass.core = (pass.begin..=first).find(|&i| sequence.role[i] & MODEL != 0).unwrap_or(first);
     }
 }
 
@@ -219,9 +237,7 @@ fn trim_heads(sequence: &Sequence, passes: &[Pass]) -> Vec<usize> {
         .map(|pass| {
             let random = (pass.begin..pass.core).rev().find(|&i| roles[i] & RANDOM != 0);
             random.map_or(pass.begin, |random| {
-                (random + 1..pass.core)
-                    .find(|&i| roles[i] & BROADCAST == 0)
-                    .unwrap_or(pass.core)
+                (random + 1..pass.core).find(|&i| roles[i] & BROADCAST == 0).unwrap_or(pass.core)
             })
         })
         .collect();

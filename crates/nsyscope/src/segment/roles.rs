@@ -39,6 +39,8 @@ pub(super) const PREFILL: Role = 1 << 14;
 pub(super) const LINEAR: Role = 1 << 15;
 /// A collective that hands one rank's data to all.
 pub(super) const BROADCAST: Role = 1 << 16;
+/// Passes data from one pipeline stage to the next.
+pub(super) const SEND_RECV: Role = 1 << 17;
 
 /// The role of every category of a run, by its number.
 pub(super) fn roles(classes: &Classes) -> Vec<Role> {
@@ -56,7 +58,11 @@ fn role(family: &str, kind: &str) -> Role {
         ("kv_cache", "kv_transfer") => 0,
         (
             "linear_attention",
-            "gated_delta_rule" | "gdn_prefill" | "kda" | "lightning_attention" | "mamba2_ssd"
+            "gated_delta_rule"
+            | "gdn_prefill"
+            | "kda"
+            | "lightning_attention"
+            | "mamba2_ssd"
             | "ssm_update",
         ) => CORE | LINEAR,
         ("moe", "expert_maps") => CORE,
@@ -69,6 +75,7 @@ fn role(family: &str, kind: &str) -> Role {
         ("embedding", _) => EMBEDDING,
         ("fill", "random") => RANDOM,
         ("comm", "broadcast") => BROADCAST,
+        ("comm", "send_recv") => SEND_RECV,
         ("graph", "whole") => WHOLE | GRAPH,
         ("memory", "memcpy_dtoh") => READ,
         ("memory", "memcpy_htod") => UPLOAD,

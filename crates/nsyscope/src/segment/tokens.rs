@@ -214,11 +214,8 @@ impl Evidence {
 
     /// Requests that kernels show, the most trusted first.
     fn requests(&self) -> impl Iterator<Item = u32> {
-        let mut votes: Vec<&Vote> = self
-            .votes
-            .iter()
-            .filter(|v| RULES[v.rule as usize].gives == Gives::Requests)
-            .collect();
+        let mut votes: Vec<&Vote> =
+            self.votes.iter().filter(|v| RULES[v.rule as usize].gives == Gives::Requests).collect();
         votes.sort_by_key(|v| (v.rule, std::cmp::Reverse(v.count), v.value));
         votes.into_iter().map(|v| v.value)
     }
@@ -264,9 +261,8 @@ pub(super) fn infer(
         None => roles & (GRAPH | WHOLE) != 0 && roles & CORE & !GRAPH == 0,
     };
     let phase = said.phase.unwrap_or_else(|| phase(evidence, rows, batch, full_graph));
-    let geometry = |value: u32| {
-        launched.map(|(rule, _)| (value, Witness::Geometry(rule.id.clone())))
-    };
+    let geometry =
+        |value: u32| launched.map(|(rule, _)| (value, Witness::Geometry(rule.id.clone())));
     let count = if let Some(tokens) = said.tokens {
         Some((tokens, Witness::Nvtx))
     } else {
@@ -279,10 +275,9 @@ pub(super) fn infer(
                 Some(real) => Some((real, Witness::Upload)),
                 None => geometry(rows),
             },
-            (Phase::Decode, None, Some(batch)) => Some((
-                batch,
-                if said.batch.is_some() { Witness::Nvtx } else { Witness::ReadBack },
-            )),
+            (Phase::Decode, None, Some(batch)) => {
+                Some((batch, if said.batch.is_some() { Witness::Nvtx } else { Witness::ReadBack }))
+            }
             _ => None,
         }
     };
@@ -351,7 +346,11 @@ mod tests {
     #[test]
     fn launches_say_what_their_kernels_compute() {
         let cases = [
-            ("void vllm::concat_and_cache_mla_kernel<a>(b)", [64, 1, 1], Some(("kv_write.mla", 64))),
+            (
+                "void vllm::concat_and_cache_mla_kernel<a>(b)",
+                [64, 1, 1],
+                Some(("kv_write.mla", 64)),
+            ),
             (
                 "void vllm::reshape_and_cache_flash_kernel<a>(b)",
                 [7, 1, 1],
@@ -390,16 +389,17 @@ mod tests {
         );
         let (phase, tokens, batch) = infer(&step, None);
         assert_eq!((phase, batch), (Phase::Decode, Some(13)));
-        assert_eq!(
-            tokens,
-            Some(Tokens { count: 13, padded: Some(16), witness: Witness::Batch })
-        );
+        assert_eq!(tokens, Some(Tokens { count: 13, padded: Some(16), witness: Witness::Batch }));
     }
 
     #[test]
     fn attention_between_graph_pieces_shows_the_real_tokens() {
         let step = evidence(
-            &[("kv_write.mla", 32, false), ("norm.fused_add", 64, true), ("sampler.argmax", 1, false)],
+            &[
+                ("kv_write.mla", 32, false),
+                ("norm.fused_add", 64, true),
+                ("sampler.argmax", 1, false),
+            ],
             Some(4),
             GRAPH | CORE,
         );
