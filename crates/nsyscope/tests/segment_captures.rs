@@ -272,3 +272,75 @@ fn captures_without_steps_say_why() {
     let steps = Steps::find(&run, &classes, &StepOptions::new());
     assert!(steps.ranks.iter().all(|rank| rank.steps.is_empty() && !rank.reason.is_empty()));
 }
+
+/// Where the program itself says that each layer began and ended on the GPU: per rank and in
+/// order, of the work that was launched in ranges whose text `layer` accepts.
+fn layers_by_range(run: &Run, layer: impl Fn(&str) -> bool) -> BTreeMap<u32, Vec<(i64, i64)>> {
+    let trace = &run.traces()[0];
+    let (nvtx, api) = (trace.nvtx(), trace.api());
+    let mut ranges: Vec<(usize, u32, i64, i64)> = Vec::new();
+    for row in 0..nvtx.len() {
+        if layer(nvtx.text(row)) {
+            ranges.push((ranges.len(), nvtx.thread()[row], nvtx.start()[row], nvtx.end()[row]));
+        }
+    }
+    let mut spans: BTreeMap<(u32, usize), (i64, i64)> = BTreeMap::new();
+    let kernels = trace.kernels();
+    for row in 0..kernels.len() {
+        let launch = kernels.launch()[row];
+        if launch == nsyscope::capture::NONE {
+            continue;
+        }
+        let (thread, time) = (api.thread()[launch as usize], api.start()[launch as usize]);
+        // Ranges are in order of start; those of one thread do not overlap.
+        let upto = ranges.partition_point(|range| range.2 <= time);
+        let Some(range) = ranges[..upto].iter().rev().find(|range| range.1 == thread) else {
+            continue;
+        };
+        if time >= range.3 {
+            continue;
+        }
+        let rank = run.rank_of_stream(0, kernels.stream()[row]);
+        let (start, end) = (kernels.start()[row], kernels.end()[row]);
+        let span = spans.entry((rank, range.0)).or_insert((start, end));
+        *span = (span.0.min(start), span.1.max(end));
+    }
+    let mut out: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
+    for ((rank, _), span) in spans {
+        out.entry(rank).or_default().push(span);
+    }
+    out.values_mut().for_each(|spans| spans.sort_unstable());
+    out
+}
+
+#[test]
+fn layers_begin_where_the_program_says() {
+    let Some(folder) = common::shared("captures") else { return };
+    for name in ["B3_eager_nvtx2", "C1_tp2_nvtx", "D10_ds_bf16_tp2_ep_eager"] {
+        let database = common::plain(&folder.join(name).join(format!("{name}.sqlite.zst")));
+        let run = Run::open([&*database], &OpenOptions::new()).unwrap();
+        let classes = Classes::new(&run, &Classifier::builtin());
+        let mut options = StepOptions::new();
+        options.ignore_nvtx = true;
+        let steps = Steps::find(&run, &classes, &options);
+        let referee = layers_by_range(&run, |text| {
+            text.strip_prefix("layer_").is_some_and(|n| n.parse::<u32>().is_ok())
+                || text
+                    .strip_prefix("{'Module': 'DeepseekV3ForCausalLM.model.layers.")
+                    .is_some_and(|rest| rest.split('\'').next().unwrap().parse::<u32>().is_ok())
+        });
+        for rank in &steps.ranks {
+            let said = &referee[&rank.rank];
+            let mut checked = 0;
+            for step in &rank.steps {
+                for layer in &step.layers {
+                    let at = said.partition_point(|span| span.0 < layer.start_ns);
+                    let span = Some(&(layer.start_ns, layer.end_ns));
+                    assert_eq!(said.get(at), span, "{name}, step {}: {layer:?}", step.index);
+                    checked += 1;
+                }
+            }
+            assert_eq!(checked, 6 * rank.steps.len(), "{name}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use nsyscope::analysis::Classes;
 use nsyscope::capture::OpenOptions;
 use nsyscope::kernel::Classifier;
 use nsyscope::segment::{
-    LayerKind, StepMethod, StepOptions, Steps, StepsRows, StepsSummary, step_times,
+    LayerKind, Step, StepMethod, StepOptions, Steps, StepsRows, StepsSummary, step_times,
 };
 use nsyscope_testkit::fixtures;
 use serde_json::Value;
@@ -113,7 +113,7 @@ fn activities_are_either_in_a_step_or_outside() {
             // Steps of one rank do not overlap here: they and what lies outside fill its span.
             let start = rank.activities().first().unwrap().start;
             let end = rank.activities().iter().map(|a| a.end).max().unwrap();
-            let steps: i64 = rank.steps.iter().map(|step| step.wall_ns()).sum();
+            let steps: i64 = rank.steps.iter().map(Step::wall_ns).sum();
             let gaps = outside.before.wall_ns + outside.between.wall_ns + outside.after.wall_ns;
             assert_eq!(steps + gaps, end - start, "{name}");
         }
@@ -158,7 +158,7 @@ fn summaries_and_rows_serialise_what_was_found() {
     let decode = &phases[1];
     assert_eq!((&decode["phase"], &decode["count"]), (&"decode".into(), &2.into()));
     assert_eq!(decode["batches"][0]["batch"], 8);
-    let walls: Vec<i64> = steps.ranks[0].steps[1..].iter().map(|step| step.wall_ns()).collect();
+    let walls: Vec<i64> = steps.ranks[0].steps[1..].iter().map(Step::wall_ns).collect();
     assert_eq!(decode["wall_ns"]["min"], *walls.iter().min().unwrap());
     assert_eq!(decode["wall_ns"]["max"], *walls.iter().max().unwrap());
     assert_eq!(decode["wall_ns"]["p50"], walls.iter().sum::<i64>() as f64 / 2.0);

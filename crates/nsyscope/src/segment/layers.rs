@@ -160,7 +160,7 @@ fn end_of_last(
     let as_others = anchors
         .iter()
         .zip(starts.iter().skip(1))
-        .last()
+        .next_back()
         .map_or(end, |(&anchor, &next)| (last + (next - anchor)).min(end));
     by_norm.unwrap_or(as_others).clamp(last + 1, end.max(last + 1))
 }

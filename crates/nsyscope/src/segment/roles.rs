@@ -49,13 +49,12 @@ pub(super) fn roles(classes: &Classes) -> Vec<Role> {
 
 fn role(family: &str, kind: &str) -> Role {
     match (family, kind) {
-        ("attention", "metadata") => 0,
+        ("attention", "metadata") | ("kv_cache", "kv_transfer") => 0,
         ("attention", "combine") => CORE | DECODE,
         ("attention", "decode" | "mla_decode" | "mla_sparse") => CORE | ATTENTION | DECODE,
         ("attention", "prefill") => CORE | ATTENTION | PREFILL,
         ("attention", "flash_attention" | "fused_attention" | "mixed") => CORE | ATTENTION,
         ("kv_cache", "kv_write") | ("rope", "rope_kv_write") => CORE | KV_WRITE,
-        ("kv_cache", "kv_transfer") => 0,
         (
             "linear_attention",
             "gated_delta_rule"
@@ -65,10 +64,11 @@ fn role(family: &str, kind: &str) -> Role {
             | "mamba2_ssd"
             | "ssm_update",
         ) => CORE | LINEAR,
-        ("moe", "expert_maps") => CORE,
+        ("moe", "expert_maps") | ("attention" | "linear_attention" | "rope" | "kv_cache", _) => {
+            CORE
+        }
         ("moe", _) => CORE | MOE,
         ("norm", _) => CORE | NORM,
-        ("attention" | "linear_attention" | "rope" | "kv_cache", _) => CORE,
         ("sampling", "softmax" | "inductor_softmax") => SOFTMAX,
         ("sampling", "argmax" | "multinomial" | "sampler" | "top_k_top_p")
         | ("spec_decode", "verify") => SAMPLE,
