@@ -235,6 +235,32 @@ fn an_engines_own_text_says_phase_and_tokens() {
 }
 
 #[test]
+fn ranges_of_the_forward_alone_are_drawn_out_to_the_step() {
+    let (mut db, stream) = capture();
+    let deal = Deal { steps: 3, tokens: 8, ..Deal::default() };
+    let truth = db.deal(stream, &whole(3), &deal);
+    // From the launch of the embedding gather, the second activity, to that of the final norm.
+    let card = deal.duration + deal.gap;
+    for step in &truth {
+        let (from, to) = (step.start + card - 9_500, step.end + deal.gap - 4 * card - 9_500);
+        let main = stream.process.main_thread();
+        db.nvtx_push_pop(main, "execute_context_0(0)_generation_8(8)", from, to);
+    }
+    let steps = find(&db, &StepOptions::new());
+    assert_eq!(steps.method, StepMethod::Nvtx);
+    assert_eq!(spans(&steps), truth.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>());
+    assert_eq!(
+        (steps.ranks[0].steps[2].phase, steps.ranks[0].steps[2].batch),
+        (Phase::Decode, Some(8))
+    );
+    // The user's own ranges are taken as they are.
+    let mut options = StepOptions::new();
+    options.step_nvtx = Some(regex::Regex::new("^execute_context").unwrap());
+    let own = spans(&find(&db, &options));
+    assert_eq!(own[0], (truth[0].start + card, truth[0].end - 4 * card));
+}
+
+#[test]
 fn windows_that_are_given_are_the_steps() {
     let (mut db, stream) = capture();
     let truth = db.deal(stream, &whole(2), &Deal { steps: 4, ..Deal::default() });
@@ -248,6 +274,10 @@ fn windows_that_are_given_are_the_steps() {
     assert_eq!(steps.method, StepMethod::Explicit);
     assert_eq!(spans(&steps), [1, 3].map(|i| (truth[i].start, truth[i].end)));
     assert!(steps.ranks[0].reason.starts_with("2 of 3"), "{}", steps.ranks[0].reason);
+    // A window that a later one covers holds nothing and is no step.
+    options.explicit = Some(vec![(truth[1].start, truth[1].end), (0, i64::MAX)]);
+    let all = find(&db, &options);
+    assert_eq!(spans(&all), [(truth[0].start, truth[3].end)]);
 }
 
 #[test]

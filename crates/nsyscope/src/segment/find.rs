@@ -10,7 +10,7 @@ use super::layers::layers;
 use super::nvtx::{Ranges, Said, Vocabulary, known, ranges};
 use super::passes::{self, End};
 use super::pick::mode;
-use super::roles::{CORE, EMBEDDING, GRAPH, SEND_RECV, WHOLE};
+use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, correlation, launch, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
 use super::tokens::{Evidence, NameRules, element_size, infer};
@@ -28,7 +28,7 @@ pub struct StepOptions {
     /// Takes no notice of NVTX.
     pub ignore_nvtx: bool,
     /// Windows of time, in ns on the capture's clock, each of which is a step: what starts in one
-    /// belongs to it. Goes before every other method. Windows must be in order and apart.
+    /// belongs to it; where windows overlap, to the later one. Goes before every other method.
     pub explicit: Option<Vec<(i64, i64)>>,
 }
 
@@ -168,10 +168,11 @@ fn by_nvtx(
             *step = number[*step as usize];
         }
     }
+    let extended = if model_work { extend(sequence, &mut step_of, said.len()) } else { 0 };
     // Ranges of other processes are those of other ranks.
     let process = trace.streams()[sequence.activities.first()?.stream as usize].process;
     let all = ranges.process.iter().filter(|of| **of == process).count();
-    let reason = format!(
+    let mut reason = format!(
         "{} of {all} NVTX ranges ({}) launched {} on this rank",
         said.len(),
         vocabulary.id,
@@ -179,6 +180,36 @@ fn by_nvtx(
     );
     let confidence = if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
     Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
+}
+
+/// Draws steps out to the whole pass where most ranges end before a token is chosen (an engine
+/// that marks the forward alone). Only a pass that holds the work of one range, all of it, says
+/// where that step begins and ends. Returns how many steps that did.
+fn extend(sequence: &Sequence, step_of: &mut [u32], count: usize) -> usize {
+    let mut samples = vec![false; count];
+    let mut bounds = vec![(usize::MAX, 0); count];
+    for (i, &step) in step_of.iter().enumerate().filter(|(_, step)| **step != NONE) {
+        samples[step as usize] |= sequence.role[i] & SAMPLE != 0;
+        let (first, last) = &mut bounds[step as usize];
+        *first = (*first).min(i);
+        *last = i;
+    }
+    if 2 * samples.iter().filter(|samples| **samples).count() > count {
+        return 0;
+    }
+    let Some((passes, End::ReadBack | End::Sampled)) = passes::steps(sequence) else { return 0 };
+    let mut extended = 0;
+    for pass in passes {
+        let own = &step_of[pass.clone()];
+        let Some(&step) = own.iter().find(|step| **step != NONE) else { continue };
+        let (first, last) = bounds[step as usize];
+        let whole = pass.start <= first && last < pass.end;
+        if whole && own.iter().all(|other| *other == step || *other == NONE) {
+            step_of[pass].fill(step);
+            extended += 1;
+        }
+    }
+    extended
 }
 
 fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
@@ -361,19 +392,20 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
     out
 }
 
-/// Numbers the steps in order of start.
-fn number(steps: &mut [Step], step_of: &mut [u32]) {
-    let mut order: Vec<u32> = (0..steps.len() as u32).collect();
-    let sorted = order.is_sorted_by_key(|&i| steps[i as usize].start_ns);
-    if !sorted {
+/// Numbers the steps in order of start; those that hold nothing are dropped.
+fn number(steps: &mut Vec<Step>, step_of: &mut [u32]) {
+    let mut order: Vec<u32> =
+        (0..steps.len() as u32).filter(|&i| steps[i as usize].first < u32::MAX).collect();
+    if order.len() < steps.len() || !order.is_sorted_by_key(|&i| steps[i as usize].start_ns) {
         order.sort_by_key(|&i| steps[i as usize].start_ns);
-        let mut place = vec![0; steps.len()];
+        let mut place = vec![NONE; steps.len()];
         for (new, &old) in order.iter().enumerate() {
             place[old as usize] = new as u32;
         }
         for step in step_of.iter_mut().filter(|step| **step != NONE) {
             *step = place[*step as usize];
         }
+        steps.retain(|step| step.first < u32::MAX);
         steps.sort_by_key(|step| step.start_ns);
     }
     for (i, step) in steps.iter_mut().enumerate() {

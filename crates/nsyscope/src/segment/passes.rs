@@ -273,3 +273,62 @@ fn trim_heads(sequence: &Sequence, passes: &[Pass]) -> Vec<usize> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::analysis::{Activity, ActivityKind};
+
+    fn sequence(roles: &[Role]) -> Sequence {
+        let activities = (0..roles.len() as i64).map(|i| Activity {
+            table: ActivityKind::Kernel,
+            row: i as u32,
+            start: i * 10,
+            end: i * 10 + 8,
+            stream: 0,
+        });
+        Sequence {
+            rank: 0,
+            activities: activities.collect(),
+            role: roles.to_vec(),
+            class: vec![0; roles.len()],
+        }
+    }
+
+    #[test]
+    fn a_step_ends_with_the_copy_and_begins_where_all_do() {
+        let step = [UPLOAD, EMBEDDING, CORE, CORE | KV_WRITE, CORE, CORE | KV_WRITE, SAMPLE, READ];
+        let sequence = sequence(&[&[0, RANDOM][..], &step, &step, &[0], &step].concat());
+        let (found, end) = steps(&sequence).unwrap();
+        assert_eq!(end, End::ReadBack);
+        assert_eq!(found, [2..10, 10..18, 19..27]);
+    }
+
+    proptest! {
+        #[test]
+        fn steps_are_in_order_and_apart_whatever_comes(
+            kinds in prop::collection::vec(0usize..14, 0..120),
+        ) {
+            const ROLES: [Role; 14] = [
+                0, CORE, CORE | KV_WRITE, CORE | ATTENTION, SAMPLE, READ, UPLOAD, RANDOM,
+                GRAPH, GRAPH | CORE | KV_WRITE, GRAPH | SAMPLE, WHOLE | GRAPH, EMBEDDING, BROADCAST,
+            ];
+            let roles: Vec<Role> = kinds.iter().map(|&kind| ROLES[kind]).collect();
+            let sequence = sequence(&roles);
+            if let Some((found, end)) = steps(&sequence) {
+                let mut until = 0;
+                for range in &found {
+                    prop_assert!(until <= range.start && range.start < range.end);
+                    prop_assert!(range.end <= roles.len());
+                    prop_assert!(roles[range.clone()].iter().any(|role| role & MODEL != 0));
+                    if end == End::ReadBack {
+                        prop_assert!(roles[range.end - 1] & READ != 0);
+                    }
+                    until = range.end;
+                }
+            }
+        }
+    }
+}
