@@ -309,7 +309,9 @@ fn layers_by_range(run: &Run, layer: impl Fn(&str) -> bool) -> BTreeMap<u32, Vec
     for ((rank, _), span) in spans {
         out.entry(rank).or_default().push(span);
     }
-    out.values_mut().for_each(|spans| spans.sort_unstable());
+    for spans in out.values_mut() {
+        spans.sort_unstable();
+    }
     out
 }
 

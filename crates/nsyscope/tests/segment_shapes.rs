@@ -253,6 +253,7 @@ fn ranges_of_the_forward_alone_are_drawn_out_to_the_step() {
         (steps.ranks[0].steps[2].phase, steps.ranks[0].steps[2].batch),
         (Phase::Decode, Some(8))
     );
+    assert!(steps.ranks[0].reason.contains("3 are drawn out"), "{}", steps.ranks[0].reason);
     // The user's own ranges are taken as they are.
     let mut options = StepOptions::new();
     options.step_nvtx = Some(regex::Regex::new("^execute_context").unwrap());

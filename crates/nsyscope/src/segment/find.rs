@@ -72,8 +72,8 @@ impl Steps {
     pub fn find(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
         let mut ranks: Vec<RankSteps> = Vec::with_capacity(run.ranks().len());
         for (file, trace) in run.traces().iter().enumerate() {
-            let sequences = sequences(run, file, classes);
             let rules = NameRules::new(trace);
+            let sequences = sequences(run, file, classes, &rules);
             let nvtx: Vec<(&Vocabulary, Ranges)> = if options.ignore_nvtx {
                 Vec::new()
             } else {
@@ -178,6 +178,12 @@ fn by_nvtx(
         vocabulary.id,
         if model_work { "model work" } else { "work" },
     );
+    if extended > 0 {
+        let _ = write!(
+            reason,
+            "; {extended} are drawn out to the inputs before and the sampling after them"
+        );
+    }
     let confidence = if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
     Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
 }
@@ -304,13 +310,23 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
     let count = draft.said.len();
     let activities = &sequence.activities;
     let mut step_of = draft.step_of;
-    let mut steps: Vec<Step> = (0..count)
-        .map(|_| Step {
+    let mut bounds = vec![(u32::MAX, 0u32); count];
+    for (i, &of) in step_of.iter().enumerate() {
+        if of != NONE {
+            let (first, last) = &mut bounds[of as usize];
+            *first = (*first).min(i as u32);
+            *last = i as u32 + 1;
+        }
+    }
+    let mut steps = Vec::with_capacity(count);
+    let mut evidence = Vec::with_capacity(count);
+    for (at, (&(first, last), &said)) in bounds.iter().zip(&draft.said).enumerate() {
+        let mut step = Step {
             index: 0,
             start_ns: i64::MAX,
             end_ns: i64::MIN,
-            first: u32::MAX,
-            last: 0,
+            first,
+            last,
             phase: Phase::Unknown,
             tokens: None,
             batch: None,
@@ -318,43 +334,28 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
             kernels: 0,
             graph_launches: 0,
             layers: Vec::new(),
-        })
-        .collect();
-    let mut last_core = vec![0usize; count];
-    let mut launches: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of == NONE {
-            continue;
-        }
-        let at = of as usize;
-        let step = &mut steps[at];
-        step.first = step.first.min(i as u32);
-        step.last = i as u32 + 1;
-        step.start_ns = step.start_ns.min(activity.start);
-        step.end_ns = step.end_ns.max(activity.end);
-        step.kernels += u32::from(activity.table == ActivityKind::Kernel);
-        let role = sequence.role[i];
-        if role & CORE != 0 {
-            last_core[at] = i;
-        }
-        if role & GRAPH != 0 {
-            let id = correlation(trace, activity);
-            if launches[at].last() != Some(&id) && !launches[at].contains(&id) {
-                launches[at].push(id);
-                step.graph_launches += 1;
+        };
+        let own = |&i: &usize| step_of[i] == at as u32;
+        let range = (first as usize).min(last as usize)..last as usize;
+        let last_core = range.clone().rev().filter(own).find(|&i| sequence.role[i] & CORE != 0);
+        let mut shown = Evidence::new(said, last_core.unwrap_or(0));
+        let mut launches: Vec<u32> = Vec::new();
+        for i in range.filter(own) {
+            let (activity, role) = (&activities[i], sequence.role[i]);
+            step.start_ns = step.start_ns.min(activity.start);
+            step.end_ns = step.end_ns.max(activity.end);
+            step.kernels += u32::from(activity.table == ActivityKind::Kernel);
+            if role & GRAPH != 0 {
+                let id = correlation(trace, activity);
+                if launches.last() != Some(&id) && !launches.contains(&id) {
+                    launches.push(id);
+                }
             }
+            shown.add(trace, rules, i, activity, role);
         }
-    }
-    let mut evidence: Vec<Evidence> = draft
-        .said
-        .iter()
-        .zip(&last_core)
-        .map(|(&said, &last_core)| Evidence::new(said, last_core))
-        .collect();
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of != NONE {
-            evidence[of as usize].add(trace, rules, i, activity, sequence.role[i]);
-        }
+        step.graph_launches = launches.len() as u32;
+        steps.push(step);
+        evidence.push(shown);
     }
     let element = element_size(&evidence);
     for (at, step) in steps.iter_mut().enumerate() {

@@ -41,6 +41,8 @@ pub(super) const LINEAR: Role = 1 << 15;
 pub(super) const BROADCAST: Role = 1 << 16;
 /// Passes data from one pipeline stage to the next.
 pub(super) const SEND_RECV: Role = 1 << 17;
+/// A kernel whose launch geometry may say how many tokens or requests there are.
+pub(super) const COUNTS: Role = 1 << 18;
 
 /// The role of every category of a run, by its number.
 pub(super) fn roles(classes: &Classes) -> Vec<Role> {

@@ -1,6 +1,7 @@
 //! A rank's activities in order, with what each means.
 
-use super::roles::{GRAPH, Role, roles};
+use super::roles::{COUNTS, GRAPH, Role, roles};
+use super::tokens::NameRules;
 use crate::analysis::{Activity, ActivityKind, Classes, activities};
 use crate::capture::{ActivityColumns, ApiKind, NONE, Trace};
 use crate::run::Run;
@@ -34,7 +35,12 @@ pub(super) fn correlation(trace: &Trace, activity: &Activity) -> u32 {
 }
 
 /// The sequences of a capture's ranks, by rank.
-pub(super) fn sequences(run: &Run, file: usize, classes: &Classes) -> Vec<Sequence> {
+pub(super) fn sequences(
+    run: &Run,
+    file: usize,
+    classes: &Classes,
+    rules: &NameRules,
+) -> Vec<Sequence> {
     let trace = &run.traces()[file];
     let roles = roles(classes);
     let mut out: Vec<Sequence> = run
@@ -63,7 +69,8 @@ pub(super) fn sequences(run: &Run, file: usize, classes: &Classes) -> Vec<Sequen
     let known: Vec<(u16, Role)> = (0..trace.kernel_names().len() as u32)
         .map(|name| {
             let class = classes.kernel(file, name);
-            (class as u16, roles[class as usize])
+            let counts = if rules.any(name) { COUNTS } else { 0 };
+            (class as u16, roles[class as usize] | counts)
         })
         .collect();
     let rank_of: Vec<u32> = (0..trace.streams().len() as u32)

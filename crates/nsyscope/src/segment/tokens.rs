@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::nvtx::Said;
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, CORE, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, UPLOAD, WHOLE,
+    ATTENTION, CORE, COUNTS, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, UPLOAD, WHOLE,
 };
 use super::step::{Phase, Tokens, Witness};
 use crate::analysis::{Activity, ActivityKind};
@@ -113,6 +113,11 @@ impl NameRules {
                 .collect(),
         )
     }
+
+    /// Whether there is a rule for a kernel name.
+    pub(super) fn any(&self, name: u32) -> bool {
+        self.0[name as usize].is_some()
+    }
 }
 
 /// A value that launches under one rule gave.
@@ -159,6 +164,9 @@ impl Evidence {
         self.attention += u32::from(role & ATTENTION != 0);
         self.kv_writes += u32::from(role & KV_WRITE != 0);
         self.decode += u32::from(role & DECODE != 0);
+        if role & (SAMPLE | READ | UPLOAD | COUNTS) == 0 {
+            return;
+        }
         if role & SAMPLE != 0 {
             self.read = None;
         }
