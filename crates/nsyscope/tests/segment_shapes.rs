@@ -133,11 +133,15 @@ fn a_pipeline_stage_in_the_middle_has_steps() {
     assert_eq!(spans(&steps), truth.iter().map(|s| (s.start, s.end)).collect::<Vec<_>>());
     assert_eq!((steps.method, steps.ranks[0].confidence), (StepMethod::Pattern, Confidence::Low));
     assert_eq!(layers(&steps), [5; 4]);
-    // What a stage computes, its kernels do not say.
+    // How many requests a stage computes, its kernels do not say.
     assert_eq!(
         (steps.ranks[0].steps[0].phase, steps.ranks[0].steps[0].batch),
         (Phase::Unknown, None)
     );
+    let mut options = StepOptions::new();
+    options.batch = Some(1);
+    let step = &find(&db, &options).ranks[0].steps[0];
+    assert_eq!((step.phase, step.batch), (Phase::Decode, Some(1)));
 }
 
 #[test]

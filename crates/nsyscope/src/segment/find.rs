@@ -13,7 +13,7 @@ use super::pick::mode;
 use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, correlation, launch, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
-use super::tokens::{Evidence, NameRules, element_size, infer};
+use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
 use crate::run::Run;
@@ -30,6 +30,10 @@ pub struct StepOptions {
     /// Windows of time, in ns on the capture's clock, each of which is a step: what starts in one
     /// belongs to it; where windows overlap, to the later one. Goes before every other method.
     pub explicit: Option<Vec<(i64, i64)>>,
+    /// The tokens of steps whose tokens the capture does not show.
+    pub tokens: Option<u32>,
+    /// The requests of steps whose requests the capture does not show.
+    pub batch: Option<u32>,
 }
 
 impl StepOptions {
@@ -71,6 +75,7 @@ impl Steps {
     /// which no method finds anything has the method [`StepMethod::None`] and says why.
     pub fn find(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
         let mut ranks: Vec<RankSteps> = Vec::with_capacity(run.ranks().len());
+        let given = Given { tokens: options.tokens, batch: options.batch };
         for (file, trace) in run.traces().iter().enumerate() {
             let rules = NameRules::new(trace);
             let sequences = sequences(run, file, classes, &rules);
@@ -83,7 +88,7 @@ impl Steps {
             let own = own.as_ref().and_then(|v| Some((v, ranges(trace, v)?)));
             for sequence in sequences {
                 let draft = draft(trace, &sequence, options, own.as_ref(), &nvtx);
-                ranks.push(resolve(trace, sequence, &rules, draft));
+                ranks.push(resolve(trace, sequence, &rules, draft, given));
             }
         }
         let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
@@ -306,7 +311,13 @@ fn regularity(
     }
 }
 
-fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -> RankSteps {
+fn resolve(
+    trace: &Trace,
+    sequence: Sequence,
+    rules: &NameRules,
+    draft: Draft,
+    given: Given,
+) -> RankSteps {
     let count = draft.said.len();
     let activities = &sequence.activities;
     let mut step_of = draft.step_of;
@@ -359,7 +370,7 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
     }
     let element = element_size(&evidence);
     for (at, step) in steps.iter_mut().enumerate() {
-        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element);
+        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element, given);
         if step.method == StepMethod::Pattern && step.graph_launches > 0 {
             step.method = StepMethod::CudaGraph;
         }

@@ -191,7 +191,7 @@ pub struct StepRow {
     pub tokens: Option<u32>,
     /// Rows that ran, padding included; null where no other number than `tokens` is to be seen.
     pub padded_tokens: Option<u32>,
-    /// What `tokens` rests on: `nvtx`, `read_back`, `batch`, or the rule of a launch geometry.
+    /// What `tokens` rests on: `nvtx`, `read_back`, `batch`, `upload`, `given`, or the rule of a launch geometry.
     pub tokens_witness: Option<String>,
     /// Requests; null where unknown.
     pub batch: Option<u32>,
