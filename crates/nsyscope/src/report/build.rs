@@ -126,7 +126,10 @@ impl Report {
         let mut warnings: Vec<Entry> = health.entries().cloned().collect();
         warnings.sort_by_key(|entry| std::cmp::Reverse(entry.severity));
         let has_memory = run.traces().iter().any(|t| t.captured().memcpys || t.captured().memsets);
-        let summary = StepsSummary::new(&steps);
+        let mut summary = StepsSummary::new(&steps);
+        if health.count(Code::RangesWithoutCalls) > 0 {
+            summary.distrust("rows were lost, so steps may lack work");
+        }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let model = options
             .model

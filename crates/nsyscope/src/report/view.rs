@@ -143,6 +143,7 @@ impl Report {
         let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
         let scope = match self.rank_times.len() {
             1 => "the GPU's whole time line".to_owned(),
+            2 => "the whole time lines of both ranks".to_owned(),
             n => format!("the whole time lines of all {n} ranks"),
         };
         lines.push(format!(
