@@ -28,6 +28,7 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod causes;
 pub mod cost;
 pub mod deploy;
 mod document;

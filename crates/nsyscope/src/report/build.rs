@@ -6,6 +6,7 @@ use crate::analysis::{
     share, start_up,
 };
 use crate::capture::{Captured, Trace};
+use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
 use crate::format;
 use crate::health::{Code, Entry};
@@ -19,8 +20,8 @@ use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection};
 use super::{
-    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
-    REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
+    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
+    IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
 };
 
 /// What a report holds.
@@ -92,7 +93,6 @@ impl Report {
         let times = rank_times(run, &classes);
         let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
         let wall: i64 = spans.iter().sum();
-        let idle: i64 = times.iter().map(|t| t.wall.idle_ns).sum();
         let mut kernels = kernel_rows(run, &classes, GroupBy::Name);
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -101,6 +101,7 @@ impl Report {
         let steps = Steps::find(run, &classes, &options.steps);
         let step_times = step_times(run, &classes, &steps);
         let phases = phase_times(run, &classes, &steps, &step_times);
+        let idle = Idle::find(run, &steps);
         let matched = collectives(run, &classes);
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
@@ -148,20 +149,26 @@ impl Report {
                 .collect(),
             idle: phases
                 .iter()
-                .map(|(key, time)| IdleRow {
+                .flat_map(|(key, time)| {
+                    let of = idle.phases.get(key).copied().unwrap_or_default();
+                    idle_rows(key.phase.as_str(), key.batch, &of, time.wall_ns)
+                })
+                .chain(idle_rows("all", None, &idle.whole(), wall))
+                .collect(),
+            idle_calls: idle
+                .blames
+                .iter()
+                .flat_map(|(key, of)| of.iter().map(move |blame| (key, blame.clone())))
+                .map(|(key, blame)| IdleCallRow {
                     phase: key.phase.as_str(),
                     batch: key.batch,
-                    cause: "unknown",
-                    time_ns: time.idle_ns,
-                    share: share(time.idle_ns, time.wall_ns),
+                    blame,
                 })
-                .chain((!times.is_empty()).then(|| IdleRow {
-                    phase: "all",
-                    batch: None,
-                    cause: "unknown",
-                    time_ns: idle,
-                    share: share(idle, wall),
-                }))
+                .collect(),
+            launch_pace: idle
+                .paces
+                .iter()
+                .map(|(key, &pace)| PaceRow { phase: key.phase.as_str(), batch: key.batch, pace })
                 .collect(),
             rank_times: times
                 .iter()
@@ -269,6 +276,23 @@ fn rank_row(time: &RankTime, captured: Captured) -> RankTimes {
         memcpys: captured.memcpys.then_some(time.memcpys),
         memsets: captured.memsets.then_some(time.memsets),
     }
+}
+
+/// The causes of idle time, longest first.
+fn idle_rows(phase: &'static str, batch: Option<u32>, idle: &IdleTime, wall: i64) -> Vec<IdleRow> {
+    let mut rows: Vec<IdleRow> = idle
+        .causes()
+        .map(|(cause, time_ns, gaps)| IdleRow {
+            phase,
+            batch,
+            cause: cause.as_str(),
+            gaps,
+            time_ns,
+            share: share(time_ns, wall),
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+    rows
 }
 
 fn all_ranks(classes: &Classes, times: &[RankTime], wall: i64) -> Vec<BreakdownRow> {

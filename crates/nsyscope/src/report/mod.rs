@@ -23,6 +23,7 @@ pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
 use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
+use crate::causes::{Blame, Pace};
 use crate::health::Entry;
 use crate::segment::StepsSummary;
 
@@ -54,8 +55,12 @@ pub struct Report {
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
-    /// The time in which nothing ran, by phase, batch and cause.
+    /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
+    /// The calls that idle time of steps is put down to, by phase and batch, longest first.
+    pub idle_calls: Vec<IdleCallRow>,
+    /// What launching costs the CPU in the steps of each phase and batch.
+    pub launch_pace: Vec<PaceRow>,
     /// Each rank's span, busy and idle time.
     pub rank_times: Vec<RankTimes>,
     /// As `breakdown`, for each rank.
@@ -260,12 +265,41 @@ pub struct IdleRow {
     pub phase: &'static str,
     /// As in the breakdown.
     pub batch: Option<u32>,
-    /// `launch`, `sync`, `host`, `tail` or `unknown`.
+    /// `launch`, `sync`, `host`, `api`, `dispatch`, `dependency`, `graph`, `other`, `tail` or
+    /// `unknown`, as [`crate::causes::Cause`] says.
     pub cause: &'static str,
+    /// Gaps, over all ranks.
+    pub gaps: u64,
     /// In ns, over all ranks.
     pub time_ns: i64,
     /// Over the wall time of that phase and batch.
     pub share: f64,
+}
+
+/// A call that kept the CPU from launching while nothing of a step ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IdleCallRow {
+    /// The phase.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown.
+    pub batch: Option<u32>,
+    /// The call and its time.
+    #[serde(flatten)]
+    pub blame: Blame,
+}
+
+/// What launching costs the CPU in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PaceRow {
+    /// The phase.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub pace: Pace,
 }
 
 /// One rank's time.

@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
+use crate::causes::Cause;
 use crate::health::{Code, Severity};
 
 use super::{BreakdownRow, IdleRow, Report};
@@ -21,6 +22,11 @@ fn label(phase: &str, batch: Option<u32>) -> String {
         Some(batch) => format!("{phase}, batch {batch}"),
         None => phase.to_owned(),
     }
+}
+
+/// A cause of idle time in a few words.
+fn describe(cause: &str) -> &'static str {
+    Cause::ALL.into_iter().find(|known| known.as_str() == cause).map_or("", Cause::describe)
 }
 
 /// `INT_MAX` as device ordinal: the graph starts with a node on the host.
@@ -402,7 +408,7 @@ impl Report {
         }
         blocks.push(Block::Paragraph(
             "wall: concurrent work shares each instant equally, so the column adds up; alone: \
-             nothing of another category ran; busy: sum of durations."
+             nothing of another category ran; busy: sum of durations; idle: nothing ran, by cause."
                 .to_owned(),
         ));
         if let Some(known) = self.classification.classified_time_share
@@ -492,19 +498,31 @@ impl Report {
                 row.per_step_ns.filter(|&ns| ns > 0.0).map(|ns| row.exposed_ns as f64 / ns)
             })
             .unwrap_or(1.0);
-        for row in &idle {
+        let least = if stepped { SMALL_STEP_SHARE } else { SMALL_SHARE };
+        let mut add_idle = |rows: &[&IdleRow], name: String| {
+            let time: i64 = rows.iter().map(|row| row.time_ns).sum();
             add(
                 [
-                    format::percent(row.share),
-                    format::duration((row.time_ns as f64 / steps).round()),
-                    format::ns(row.time_ns),
+                    format::percent(rows.iter().map(|row| row.share).sum()),
+                    format::duration((time as f64 / steps).round()),
+                    format::ns(time),
                     String::new(),
                     String::new(),
-                    String::new(),
-                    "idle (nothing ran)".to_owned(),
+                    format::count(rows.iter().map(|row| row.gaps).sum()),
+                    name,
                 ],
                 false,
             );
+        };
+        let (large, small): (Vec<&IdleRow>, Vec<&IdleRow>) =
+            idle.iter().partition(|row| row.share >= least);
+        for row in large {
+            add_idle(&[row], format!("idle, {}: {}", row.cause, describe(row.cause)));
+        }
+        match small.as_slice() {
+            [] => {}
+            [one] => add_idle(&[one], format!("idle, {}: {}", one.cause, describe(one.cause))),
+            several => add_idle(several, format!("idle, {} smaller causes", several.len())),
         }
         let mut sum = cells(&rows, "in all".to_owned());
         sum[0] = format::percent(
