@@ -8,6 +8,7 @@ use crate::analysis::{
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
+use crate::findings::{self, Facts};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -36,11 +37,19 @@ pub struct ReportOptions {
     pub deployment: Option<Deployment>,
     /// The model and what it is to be priced on.
     pub model: Option<ModelContext>,
+    /// How many findings a view shows.
+    pub findings: usize,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { top: 20, steps: StepOptions::new(), deployment: None, model: None }
+        Self {
+            top: 20,
+            steps: StepOptions::new(),
+            deployment: None,
+            model: None,
+            findings: findings::SHOWN,
+        }
     }
 }
 
@@ -68,6 +77,13 @@ impl ReportOptions {
     #[must_use]
     pub fn model(mut self, model: ModelContext) -> Self {
         self.model = Some(model);
+        self
+    }
+
+    /// How many findings a view shows; the report has all of them.
+    #[must_use]
+    pub fn findings(mut self, findings: usize) -> Self {
+        self.findings = findings;
         self
     }
 
@@ -134,6 +150,13 @@ impl Report {
             .as_ref()
             .map(|model| ModelSection::new(model, run, deployment.as_ref(), &summary))
             .transpose()?;
+        let mut facts = Facts::of_steps(run, &classes, &steps, &step_times, &phases, &idle);
+        complete(&mut facts, &in_steps, model.as_ref());
+        facts.health = &warnings;
+        facts.start_up = &start_up;
+        facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
+        facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
+        let findings = findings::find(&facts);
         Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -189,9 +212,29 @@ impl Report {
             collectives: in_steps.collectives,
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),
-            findings: None,
+            findings,
             expectations: None,
+            findings_shown: options.findings,
         })
+    }
+}
+
+/// Adds what is known of collectives and floors to the facts of each phase.
+fn complete<'a>(
+    facts: &mut Facts<'a>,
+    in_steps: &'a StepCollectives,
+    model: Option<&ModelSection>,
+) {
+    for phase in &mut facts.phases {
+        let key = (phase.phase.as_str(), phase.batch);
+        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        phase.collectives = rows.map(|section| &section.row).collect();
+        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
+        phase.late = late.map(|section| &section.late).collect();
+        phase.floor = model.and_then(|model| {
+            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
+            model.floors.get(at).cloned().flatten()
+        });
     }
 }
 

@@ -24,6 +24,7 @@ pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
+use crate::findings::Finding;
 use crate::health::Entry;
 use crate::segment::StepsSummary;
 
@@ -81,10 +82,14 @@ pub struct Report {
     pub late: Vec<LateSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
-    /// Findings; null until the findings engine runs.
-    pub findings: Option<Vec<serde_json::Value>>,
+    /// What follows from all this, with its size and what to try: limits of the capture that
+    /// weaken the rest first, then by what would be gained.
+    pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<serde_json::Value>>,
+    /// How many findings a view shows; JSON has them all.
+    #[serde(skip)]
+    findings_shown: usize,
 }
 
 /// What the captures of a report are.

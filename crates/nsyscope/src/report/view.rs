@@ -47,6 +47,7 @@ impl Report {
         let mut blocks = Vec::new();
         self.head(&mut blocks);
         self.answer(&mut blocks);
+        self.findings(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
@@ -159,6 +160,43 @@ impl Report {
             format::percent(first.exposed_share),
         ));
         blocks.push(Block::Bullets(lines));
+    }
+
+    /// What follows, numbered: the finding, what it rests on, what to try.
+    fn findings(&self, blocks: &mut Vec<Block>) {
+        if self.findings.is_empty() {
+            return;
+        }
+        let shown = self.findings_shown.min(self.findings.len());
+        blocks.push(Block::Heading(if shown < self.findings.len() {
+            format!("Findings (the first {shown} of {}; --all-findings)", self.findings.len())
+        } else {
+            "Findings".to_owned()
+        }));
+        for (i, finding) in self.findings.iter().take(shown).enumerate() {
+            let mut gain = String::new();
+            if let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) {
+                gain = format!(" Gain: at most {} a step", format::ns(ns));
+                if ns > 0 {
+                    gain.push_str(&format!(" ({})", format::percent(share)));
+                }
+                if let Some(rate) = finding.gain_tokens_per_s.filter(|rate| *rate >= 0.5) {
+                    gain.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+                }
+                gain.push('.');
+            }
+            blocks.push(Block::Paragraph(format!(
+                "{}. {}.{gain} [{}, {}]",
+                i + 1,
+                finding.title,
+                finding.id,
+                finding.severity.as_str(),
+            )));
+            blocks.push(Block::Bullets(vec![
+                format!("Evidence: {}.", finding.evidence.line()),
+                format!("Try: {}", finding.action),
+            ]));
+        }
     }
 
     /// The phases and batches of steps, those that take most wall time first.
