@@ -186,6 +186,12 @@ impl PhaseFacts<'_> {
             .sum()
     }
 
+    /// Whether there are so few steps that none is known to be past warm-up, and the typical one
+    /// spends a good part of its time on loading modules, allocating and the like.
+    pub fn warms_up(&self) -> bool {
+        self.steps_a_rank <= 3 && self.part(self.idle(Cause::Api)) >= 0.05
+    }
+
     /// For people: `decode steps of batch 8`.
     pub fn label(&self) -> String {
         match self.batch {

@@ -244,8 +244,9 @@ fn floor_facts(
         ..FloorFacts::default()
     };
     // A product of the same shape on one rank and on many is computed by each of them.
-    let whole: BTreeSet<(&str, Option<u64>, Option<u64>)> =
-        alone.iter().flat_map(|graph| graph.ops()).map(|(op, _)| (op.name, op.n, op.k)).collect();
+    let shape = |op: &cost::Op| (op.name, op.n, op.k, op.groups.to_bits());
+    let whole: BTreeSet<(&str, Option<u64>, Option<u64>, u64)> =
+        alone.iter().flat_map(|graph| graph.ops()).map(|(op, _)| shape(op)).collect();
     let mut sizes: BTreeMap<&'static str, (u64, Vec<cost::Collective>)> = BTreeMap::new();
     for (op, calls) in graph.ops().filter(|(op, _)| !op.auxiliary) {
         if let Some(collective) = op.collective {
@@ -256,7 +257,7 @@ fn floor_facts(
             }
         } else if op.n.is_some() && op.weight_bytes.is_some_and(|bytes| bytes > 0.0) {
             let Some(ns) = cost.floor(op).map(|floor| floor.ns) else { continue };
-            if whole.contains(&(op.name, op.n, op.k)) {
+            if whole.contains(&shape(op)) {
                 out.replicated_ns += ns * calls as f64;
                 if !out.replicated.contains(&op.name) {
                     out.replicated.push(op.name);

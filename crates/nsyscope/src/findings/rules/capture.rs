@@ -92,7 +92,13 @@ pub(super) fn start_up(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     let busy_share = crate::analysis::share(busy, facts.busy_ns);
     let warm = facts.warm_up;
     let warm_share = crate::analysis::share(warm.beyond_ns, warm.of_ns);
-    if busy_share < POLLUTES && warm_share < POLLUTES {
+    let warming: Vec<String> = facts
+        .phases
+        .iter()
+        .filter(|phase| phase.warms_up())
+        .map(crate::findings::facts::PhaseFacts::label)
+        .collect();
+    if busy_share < POLLUTES && warm_share < POLLUTES && warming.is_empty() {
         return;
     }
     out.push(
@@ -107,9 +113,68 @@ pub(super) fn start_up(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         .because("warm_up_beyond_typical_ns", Figure::Ns(warm.beyond_ns))
         .because("share_of_step_time", Figure::Share(warm_share))
         .because("initialisation_share_of_busy", Figure::Share(busy_share))
+        .and(
+            "never_past_warm_up",
+            (!warming.is_empty()).then(|| Figure::Text(warming.join("; "))),
+        )
         .try_this(
             "Read medians, and capture after warm-up (nsyscope record --delay, or \
              --capture-range=cudaProfilerApi).",
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::StartUp;
+    use crate::findings::facts::WarmUp;
+    use crate::findings::find;
+    use crate::health::{Entry, Health};
+
+    fn ids(facts: &Facts<'_>) -> Vec<&'static str> {
+        find(facts).iter().map(|finding| finding.id).collect()
+    }
+
+    #[test]
+    fn graphs_without_kernels_come_first() {
+        for (kind, hidden) in [
+            (TraceKind::Eager, false),
+            (TraceKind::GraphNodes, false),
+            (TraceKind::WholeGraphs, true),
+            (TraceKind::Mixed, true),
+            (TraceKind::GraphsInvisible, true),
+        ] {
+            let facts = Facts { kinds: vec![kind], ..Facts::default() };
+            assert_eq!(ids(&facts) == ["capture.whole_graphs"], hidden, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn lost_rows_and_calls_are_told_from_what_costs_nothing() {
+        let of = |code: Code| {
+            let mut health = Health::default();
+            health.note(code, "", 3, "");
+            let entries: Vec<Entry> = health.entries().cloned().collect();
+            ids(&Facts { health: &entries, ..Facts::default() })
+        };
+        assert_eq!(of(Code::EndBeforeStart), ["capture.rows_lost"]);
+        assert_eq!(of(Code::LaunchesWithoutKernel), ["capture.rows_lost"]);
+        assert_eq!(of(Code::NoApiRows), ["capture.no_api_calls"]);
+        assert!(of(Code::RowsUnsorted).is_empty());
+        assert!(of(Code::ApiRowsDoubled).is_empty());
+    }
+
+    #[test]
+    fn start_up_pollutes_only_where_it_is_large() {
+        let start = |busy_ns| [StartUp { rank: 0, until_ns: 10, activities: 1, busy_ns }];
+        let (large, small) = (start(10), start(1));
+        let of = |start_up| ids(&Facts { start_up, busy_ns: 100, ..Facts::default() });
+        assert_eq!(of(&large), ["capture.start_up"]);
+        assert!(of(&small).is_empty());
+        let warm_up = WarmUp { steps: 1, beyond_ns: 10, of_ns: 100 };
+        assert_eq!(ids(&Facts { warm_up, ..Facts::default() }), ["capture.start_up"]);
+        let warm_up = WarmUp { steps: 1, beyond_ns: 1, of_ns: 100 };
+        assert!(ids(&Facts { warm_up, ..Facts::default() }).is_empty());
+    }
 }

@@ -22,7 +22,8 @@ pub(super) fn pageable(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         let waits = (waits / steps as i64).min(phase.idle(Cause::Sync));
         let copying = phase.pageable.time_ns / steps as i64;
         let cost = copying.min(phase.family_ns("memory")) + waits;
-        if phase.pageable.calls < steps && waits == 0 || phase.part(cost) < LEAST {
+        let any = phase.pageable.calls >= steps || waits > 0;
+        if !any || phase.part(cost) < LEAST || phase.warms_up() {
             continue;
         }
         out.push(
@@ -44,5 +45,29 @@ pub(super) fn pageable(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                  the next step on the GPU.",
             ),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::facts::CopyFacts;
+    use crate::findings::samples;
+
+    #[test]
+    fn pageable_copies_count_where_they_cost() {
+        let of = |calls: u64, time_ns: i64| {
+            let mut phase = samples::phase(10_000_000);
+            phase.categories.push(samples::category("memory/memcpy_dtoh", 1_000_000));
+            phase.pageable = CopyFacts { calls, bytes: calls * 64, time_ns };
+            let mut out = Vec::new();
+            pageable(&samples::facts(vec![phase]), &mut out);
+            out.first().and_then(|finding| finding.gain_ns_per_step)
+        };
+        assert_eq!(of(40, 20 * 500_000), Some(500_000));
+        // Never more than all copies take of the wall time.
+        assert_eq!(of(40, 20 * 5_000_000), Some(1_000_000));
+        assert_eq!(of(40, 20 * 2_000), None);
+        assert_eq!(of(0, 0), None);
     }
 }

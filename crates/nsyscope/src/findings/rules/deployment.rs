@@ -29,3 +29,28 @@ pub(super) fn differs(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         ),
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deploy::Difference;
+
+    #[test]
+    fn differences_are_told_and_agreement_is_not() {
+        let difference = |field: &str| Difference {
+            field: field.to_owned(),
+            ran: serde_json::json!(4),
+            ran_source: None,
+            claimed: serde_json::json!(8),
+            claimed_source: None,
+        };
+        let differences: Vec<Difference> = ["tp", "dtype"].map(difference).into();
+        let mut out = Vec::new();
+        differs(&Facts::default(), &mut out);
+        assert!(out.is_empty());
+        differs(&Facts { differences: &differences, ..Facts::default() }, &mut out);
+        let [found] = out.as_slice() else { panic!("{out:?}") };
+        assert_eq!(found.evidence.get("settings"), Some(&Figure::Count(2)));
+        assert_eq!(found.evidence.get("fields"), Some(&Figure::Text("tp dtype".into())));
+    }
+}

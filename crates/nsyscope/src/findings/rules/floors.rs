@@ -138,7 +138,7 @@ mod tests {
         }
         let mut phase = samples::phase(10_000_000);
         phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
-        assert!(super::super::super::find(&samples::facts(vec![phase])).is_empty());
+        assert!(crate::findings::find(&samples::facts(vec![phase])).is_empty());
     }
 
     #[test]

@@ -24,7 +24,7 @@ fn idle(
 ) {
     for phase in &facts.phases {
         let ns = phase.idle(cause);
-        if phase.part(ns) < least {
+        if phase.part(ns) < least || phase.warms_up() {
             continue;
         }
         let share = format::percent(phase.part(ns));
@@ -137,4 +137,49 @@ fn blamed(phase: &PhaseFacts<'_>, cause: Cause, finding: Finding) -> Finding {
     finding
         .and("call", most.map(|blame| Figure::Text(blame.call.clone())))
         .and("call_share", most.map(|b| Figure::Share(crate::analysis::share(b.time_ns, all))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::{find, samples};
+
+    /// The ids of findings on a step of 10 ms with so much idle time of a cause.
+    fn ids(cause: Cause, ns: i64, steps_a_rank: u64) -> Vec<&'static str> {
+        let mut phase = samples::phase(10_000_000);
+        phase.idle_ns[cause as usize] = ns;
+        phase.steps_a_rank = steps_a_rank;
+        find(&samples::facts(vec![phase])).iter().map(|finding| finding.id).collect()
+    }
+
+    #[test]
+    fn idle_time_of_each_cause_is_its_own_finding() {
+        for (cause, id, little) in [
+            (Cause::Launch, "launch.bound", 900_000),
+            (Cause::Host, "host.stalls", 900_000),
+            (Cause::Sync, "sync.in_step", 200_000),
+            (Cause::Api, "api.in_step", 200_000),
+        ] {
+            assert_eq!(ids(cause, 4_000_000, 10), [id]);
+            assert!(ids(cause, little, 10).is_empty(), "{id}");
+        }
+        for cause in [Cause::Tail, Cause::Graph, Cause::Dependency, Cause::Other, Cause::Unknown] {
+            assert!(ids(cause, 4_000_000, 10).is_empty(), "{cause:?}");
+        }
+        // A single step that loads modules is start-up, not what steps are like.
+        assert_eq!(ids(Cause::Api, 4_000_000, 1), ["capture.start_up"]);
+    }
+
+    #[test]
+    fn a_gain_is_wall_time_and_tokens() {
+        let mut phase = samples::phase(10_000_000);
+        phase.idle_ns[Cause::Launch as usize] = 5_000_000;
+        let facts = samples::facts(vec![phase]);
+        let found = find(&facts);
+        let [launch] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(launch.gain_ns_per_step, Some(5_000_000));
+        assert_eq!(launch.gain_share, Some(0.5));
+        // 8 tokens in 5 ms instead of 10.
+        assert_eq!(launch.gain_tokens_per_s, Some(800.0));
+    }
 }

@@ -27,6 +27,7 @@ pub(super) const ALL: &[Rule] = &[
     launching::other_calls,
     copies::pageable,
     kernels::tiny,
+    kernels::not_gemms,
     floors::near_or_far,
     floors::replicated,
     deployment::differs,
