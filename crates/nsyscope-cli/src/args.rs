@@ -152,6 +152,9 @@ pub(crate) struct Report {
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
+    /// Show every finding, not the first seven alone
+    #[arg(long)]
+    pub(crate) all_findings: bool,
 }
 
 /// What a capture is: versions, host, GPUs, tables, and what is missing.

@@ -28,10 +28,12 @@
 
 pub mod analysis;
 pub mod capture;
+pub mod causes;
 pub mod cost;
 pub mod deploy;
 mod document;
 mod error;
+pub mod findings;
 mod format;
 pub mod hardware;
 pub mod health;

@@ -6,7 +6,9 @@ use crate::analysis::{
     share, start_up,
 };
 use crate::capture::{Captured, Trace};
+use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
+use crate::findings::{self, Facts};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -19,8 +21,8 @@ use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection};
 use super::{
-    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
-    REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
+    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
+    IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
 };
 
 /// What a report holds.
@@ -35,11 +37,19 @@ pub struct ReportOptions {
     pub deployment: Option<Deployment>,
     /// The model and what it is to be priced on.
     pub model: Option<ModelContext>,
+    /// How many findings a view shows.
+    pub findings: usize,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { top: 20, steps: StepOptions::new(), deployment: None, model: None }
+        Self {
+            top: 20,
+            steps: StepOptions::new(),
+            deployment: None,
+            model: None,
+            findings: findings::SHOWN,
+        }
     }
 }
 
@@ -70,6 +80,13 @@ impl ReportOptions {
         self
     }
 
+    /// How many findings a view shows; the report has all of them.
+    #[must_use]
+    pub fn findings(mut self, findings: usize) -> Self {
+        self.findings = findings;
+        self
+    }
+
     /// How many kernels are listed.
     #[must_use]
     pub fn top(mut self, top: usize) -> Self {
@@ -92,7 +109,6 @@ impl Report {
         let times = rank_times(run, &classes);
         let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
         let wall: i64 = spans.iter().sum();
-        let idle: i64 = times.iter().map(|t| t.wall.idle_ns).sum();
         let mut kernels = kernel_rows(run, &classes, GroupBy::Name);
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -101,6 +117,7 @@ impl Report {
         let steps = Steps::find(run, &classes, &options.steps);
         let step_times = step_times(run, &classes, &steps);
         let phases = phase_times(run, &classes, &steps, &step_times);
+        let idle = Idle::find(run, &steps);
         let matched = collectives(run, &classes);
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
@@ -136,6 +153,13 @@ impl Report {
             .as_ref()
             .map(|model| ModelSection::new(model, run, deployment.as_ref(), &summary))
             .transpose()?;
+        let mut facts = Facts::of_steps(run, &classes, &steps, &step_times, &phases, &idle);
+        complete(&mut facts, &in_steps, model.as_ref());
+        facts.health = &warnings;
+        facts.start_up = &start_up;
+        facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
+        facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
+        let findings = findings::find(&facts);
         Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -151,20 +175,26 @@ impl Report {
                 .collect(),
             idle: phases
                 .iter()
-                .map(|(key, time)| IdleRow {
+                .flat_map(|(key, time)| {
+                    let of = idle.phases.get(key).copied().unwrap_or_default();
+                    idle_rows(key.phase.as_str(), key.batch, &of, time.wall_ns)
+                })
+                .chain(idle_rows("all", None, &idle.whole(), wall))
+                .collect(),
+            idle_calls: idle
+                .blames
+                .iter()
+                .flat_map(|(key, of)| of.iter().map(move |blame| (key, blame.clone())))
+                .map(|(key, blame)| IdleCallRow {
                     phase: key.phase.as_str(),
                     batch: key.batch,
-                    cause: "unknown",
-                    time_ns: time.idle_ns,
-                    share: share(time.idle_ns, time.wall_ns),
+                    blame,
                 })
-                .chain((!times.is_empty()).then(|| IdleRow {
-                    phase: "all",
-                    batch: None,
-                    cause: "unknown",
-                    time_ns: idle,
-                    share: share(idle, wall),
-                }))
+                .collect(),
+            launch_pace: idle
+                .paces
+                .iter()
+                .map(|(key, &pace)| PaceRow { phase: key.phase.as_str(), batch: key.batch, pace })
                 .collect(),
             rank_times: times
                 .iter()
@@ -185,9 +215,29 @@ impl Report {
             collectives: in_steps.collectives,
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),
-            findings: None,
+            findings,
             expectations: None,
+            findings_shown: options.findings,
         })
+    }
+}
+
+/// Adds what is known of collectives and floors to the facts of each phase.
+fn complete<'a>(
+    facts: &mut Facts<'a>,
+    in_steps: &'a StepCollectives,
+    model: Option<&ModelSection>,
+) {
+    for phase in &mut facts.phases {
+        let key = (phase.phase.as_str(), phase.batch);
+        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        phase.collectives = rows.map(|section| &section.row).collect();
+        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
+        phase.late = late.map(|section| &section.late).collect();
+        phase.floor = model.and_then(|model| {
+            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
+            model.floors.get(at).cloned().flatten()
+        });
     }
 }
 
@@ -272,6 +322,23 @@ fn rank_row(time: &RankTime, captured: Captured) -> RankTimes {
         memcpys: captured.memcpys.then_some(time.memcpys),
         memsets: captured.memsets.then_some(time.memsets),
     }
+}
+
+/// The causes of idle time, longest first.
+fn idle_rows(phase: &'static str, batch: Option<u32>, idle: &IdleTime, wall: i64) -> Vec<IdleRow> {
+    let mut rows: Vec<IdleRow> = idle
+        .causes()
+        .map(|(cause, time_ns, gaps)| IdleRow {
+            phase,
+            batch,
+            cause: cause.as_str(),
+            gaps,
+            time_ns,
+            share: share(time_ns, wall),
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+    rows
 }
 
 fn all_ranks(classes: &Classes, times: &[RankTime], wall: i64) -> Vec<BreakdownRow> {

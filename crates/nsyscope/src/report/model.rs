@@ -1,13 +1,15 @@
 //! The model of a report: what it is, how it is spread, and what its steps take at least beside
 //! what they took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::Result;
-use crate::cost::forced_protocol;
-use crate::cost::{CostModel, KvCacheFormat, Options, Parallelism, Phase as Work, StepGraph};
+use crate::cost::{
+    self, CostModel, KvCacheFormat, Options, Parallelism, Phase as Work, StepGraph, forced_protocol,
+};
+use crate::findings::{CollectiveFloor, FloorFacts};
 use crate::hardware::{Gpu, GpuProperties, Hardware, LinkKind};
 use crate::model::{Architecture, Parameters, Provenance};
 use crate::model_report::{ArchitectureView, HardwareView, architecture_view, hardware_view};
@@ -68,6 +70,9 @@ pub struct ModelSection {
     pub steps: Vec<StepFloorRow>,
     /// What is contradictory, unknown or assumed.
     pub warnings: Vec<String>,
+    /// The floors of `steps` as rules look at them, in the same order.
+    #[serde(skip)]
+    pub(super) floors: Vec<Option<FloorFacts>>,
 }
 
 /// The least time of the steps of one phase and batch, and what they took.
@@ -162,6 +167,7 @@ impl ModelSection {
             );
         }
         let mut rows = Vec::new();
+        let mut floors = Vec::new();
         for phase in &steps.phases {
             for batch in &phase.batches {
                 let (Some(requests), Some(tokens)) = (batch.batch, batch.tokens_per_step) else {
@@ -179,6 +185,12 @@ impl ModelSection {
                 };
                 let graph = StepGraph::build(architecture, &parallelism, &work, &options)?;
                 let floor = cost.as_ref().map(|cost| cost.step(&graph)).unwrap_or_default();
+                let alone = Parallelism { tp: 1, ..parallelism };
+                let alone = StepGraph::build(architecture, &alone, &work, &options).ok();
+                floors.push(cost.as_ref().and_then(|cost| {
+                    let with_cache = phase.phase != Phase::Decode || context.context.is_some();
+                    floor_facts(cost, &graph, alone.as_ref(), with_cache)
+                }));
                 rows.push(StepFloorRow {
                     phase: phase.phase.as_str(),
                     batch: requests,
@@ -211,8 +223,62 @@ impl ModelSection {
             provenance,
             steps: rows,
             warnings,
+            floors,
         })
     }
+}
+
+/// What rules ask of a step's floor; `alone` is the same step on one tensor-parallel rank.
+fn floor_facts(
+    cost: &CostModel,
+    graph: &StepGraph,
+    alone: Option<&StepGraph>,
+    with_cache: bool,
+) -> Option<FloorFacts> {
+    let floor = cost.step(graph);
+    let mut out = FloorFacts {
+        kernel_ns: floor.kernels?,
+        memory_ns: floor.memory?,
+        tp: graph.parallelism.tp,
+        with_cache,
+        ..FloorFacts::default()
+    };
+    // A product of the same shape on one rank and on many is computed by each of them.
+    let shape = |op: &cost::Op| (op.name, op.n, op.k, op.groups.to_bits());
+    let whole: BTreeSet<(&str, Option<u64>, Option<u64>, u64)> =
+        alone.iter().flat_map(|graph| graph.ops()).map(|(op, _)| shape(op)).collect();
+    let mut sizes: BTreeMap<&'static str, (u64, Vec<cost::Collective>)> = BTreeMap::new();
+    for (op, calls) in graph.ops().filter(|(op, _)| !op.auxiliary) {
+        if let Some(collective) = op.collective {
+            let known = sizes.entry(collective.kind.as_str()).or_default();
+            known.0 += calls;
+            if !known.1.contains(&collective) {
+                known.1.push(collective);
+            }
+        } else if op.n.is_some() && op.weight_bytes.is_some_and(|bytes| bytes > 0.0) {
+            let Some(ns) = cost.floor(op).map(|floor| floor.ns) else { continue };
+            if whole.contains(&shape(op)) {
+                out.replicated_ns += ns * calls as f64;
+                if !out.replicated.contains(&op.name) {
+                    out.replicated.push(op.name);
+                }
+            }
+        }
+    }
+    for (kind, (count, of)) in sizes {
+        if let [one] = of.as_slice()
+            && let Some(least) = cost.least(one)
+        {
+            out.collectives.push(CollectiveFloor {
+                kind,
+                count,
+                message_bytes: one.message_bytes,
+                floor_ns: least.seconds() * 1e9,
+                transfer_ns: least.transfer * 1e9,
+            });
+        }
+    }
+    Some(out)
 }
 
 /// Prices on the GPU that was named, else on the capture's; `None` where it is unknown.

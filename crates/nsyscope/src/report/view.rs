@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
+use crate::causes::Cause;
 use crate::health::{Code, Severity};
 
 use super::{BreakdownRow, IdleRow, Report};
@@ -23,6 +24,11 @@ fn label(phase: &str, batch: Option<u32>) -> String {
     }
 }
 
+/// A cause of idle time in a few words.
+fn describe(cause: &str) -> &'static str {
+    Cause::ALL.into_iter().find(|known| known.as_str() == cause).map_or("", Cause::describe)
+}
+
 /// `INT_MAX` as device ordinal: the graph starts with a node on the host.
 const HOST_DEVICE: i64 = i32::MAX as i64;
 
@@ -41,6 +47,7 @@ impl Report {
         let mut blocks = Vec::new();
         self.head(&mut blocks);
         self.answer(&mut blocks);
+        self.findings(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
@@ -154,6 +161,43 @@ impl Report {
             format::percent(first.exposed_share),
         ));
         blocks.push(Block::Bullets(lines));
+    }
+
+    /// What follows, numbered: the finding, what it rests on, what to try.
+    fn findings(&self, blocks: &mut Vec<Block>) {
+        if self.findings.is_empty() {
+            return;
+        }
+        let shown = self.findings_shown.min(self.findings.len());
+        blocks.push(Block::Heading(if shown < self.findings.len() {
+            format!("Findings (the first {shown} of {}; --all-findings)", self.findings.len())
+        } else {
+            "Findings".to_owned()
+        }));
+        for (i, finding) in self.findings.iter().take(shown).enumerate() {
+            let mut gain = String::new();
+            if let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) {
+                gain = format!(" Gain: at most {} a step", format::ns(ns));
+                if ns > 0 {
+                    gain.push_str(&format!(" ({})", format::percent(share)));
+                }
+                if let Some(rate) = finding.gain_tokens_per_s.filter(|rate| *rate >= 0.5) {
+                    gain.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+                }
+                gain.push('.');
+            }
+            blocks.push(Block::Paragraph(format!(
+                "{}. {}.{gain} [{}, {}]",
+                i + 1,
+                finding.title,
+                finding.id,
+                finding.severity.as_str(),
+            )));
+            blocks.push(Block::Bullets(vec![
+                format!("Evidence: {}.", finding.evidence.line()),
+                format!("Try: {}", finding.action),
+            ]));
+        }
     }
 
     /// The phases and batches of steps, those that take most wall time first.
@@ -404,7 +448,7 @@ impl Report {
         }
         blocks.push(Block::Paragraph(
             "wall: concurrent work shares each instant equally, so the column adds up; alone: \
-             nothing of another category ran; busy: sum of durations."
+             nothing of another category ran; busy: sum of durations; idle: nothing ran, by cause."
                 .to_owned(),
         ));
         if let Some(known) = self.classification.classified_time_share
@@ -494,19 +538,31 @@ impl Report {
                 row.per_step_ns.filter(|&ns| ns > 0.0).map(|ns| row.exposed_ns as f64 / ns)
             })
             .unwrap_or(1.0);
-        for row in &idle {
+        let least = if stepped { SMALL_STEP_SHARE } else { SMALL_SHARE };
+        let mut add_idle = |rows: &[&IdleRow], name: String| {
+            let time: i64 = rows.iter().map(|row| row.time_ns).sum();
             add(
                 [
-                    format::percent(row.share),
-                    format::duration((row.time_ns as f64 / steps).round()),
-                    format::ns(row.time_ns),
+                    format::percent(rows.iter().map(|row| row.share).sum()),
+                    format::duration((time as f64 / steps).round()),
+                    format::ns(time),
                     String::new(),
                     String::new(),
-                    String::new(),
-                    "idle (nothing ran)".to_owned(),
+                    format::count(rows.iter().map(|row| row.gaps).sum()),
+                    name,
                 ],
                 false,
             );
+        };
+        let (large, small): (Vec<&IdleRow>, Vec<&IdleRow>) =
+            idle.iter().partition(|row| row.share >= least);
+        for row in large {
+            add_idle(&[row], format!("idle, {}: {}", row.cause, describe(row.cause)));
+        }
+        match small.as_slice() {
+            [] => {}
+            [one] => add_idle(&[one], format!("idle, {}: {}", one.cause, describe(one.cause))),
+            several => add_idle(several, format!("idle, {} smaller causes", several.len())),
         }
         let mut sum = cells(&rows, "in all".to_owned());
         sum[0] = format::percent(
