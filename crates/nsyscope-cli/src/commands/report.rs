@@ -13,6 +13,9 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<()> {
     // What is typed is checked before a long read.
     let mut options =
         ReportOptions::new().top(command.top).steps(super::steps::options(&command.steps)?);
+    if let Some(threads) = global.threads {
+        options = options.threads(usize::from(threads));
+    }
     if command.all_findings {
         options = options.findings(usize::MAX);
     }

@@ -1,9 +1,11 @@
 //! From a run to its report.
 
+use std::collections::BTreeMap;
+
 use crate::Result;
 use crate::analysis::{
-    Classes, GroupBy, RankTime, collectives, copy_rows, kernel_rows, launch_stats, rank_times,
-    share, start_up,
+    Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
+    collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
@@ -33,6 +35,8 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// Threads to analyse with, `None` for two; the report is the same for any number.
+    pub threads: Option<usize>,
     /// How the engine was started, as a file or command line claims.
     pub deployment: Option<Deployment>,
     /// The model and what it is to be priced on.
@@ -46,6 +50,7 @@ impl Default for ReportOptions {
         Self {
             top: 20,
             steps: StepOptions::new(),
+            threads: None,
             deployment: None,
             model: None,
             findings: findings::SHOWN,
@@ -57,6 +62,13 @@ impl ReportOptions {
     /// The 20 longest kernels.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Analyses with this many threads.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
     }
 
     /// How steps are found.
@@ -106,19 +118,17 @@ impl Report {
     /// profiled is one that cannot have run. Without a model and a deployment there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
-        let times = rank_times(run, &classes);
-        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
+        let (whole, stepped) = side_by_side(
+            options.threads,
+            || Whole::of(run, &classes),
+            || Stepped::of(run, &classes, &options.steps),
+        );
+        let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
+        let Stepped { steps, step_times, phases, idle } = stepped;
         let wall: i64 = spans.iter().sum();
-        let mut kernels = kernel_rows(run, &classes, GroupBy::Name);
         let classification = classification(&kernels);
         kernels.truncate(options.top);
-        let start_up = start_up(run, &classes);
         let mut health = run.health().clone();
-        let steps = Steps::find(run, &classes, &options.steps);
-        let step_times = step_times(run, &classes, &steps);
-        let phases = phase_times(run, &classes, &steps, &step_times);
-        let idle = Idle::find(run, &steps);
-        let matched = collectives(run, &classes);
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         for start in &start_up {
@@ -209,7 +219,7 @@ impl Report {
                 .collect(),
             top_kernels: kernels,
             memory: has_memory.then(|| copy_rows(run)),
-            launches: launch_stats(run, &spans),
+            launches,
             start_up,
             ops: None,
             collectives: in_steps.collectives,
@@ -220,6 +230,71 @@ impl Report {
             findings_shown: options.findings,
         })
     }
+}
+
+/// What is asked of the captures as a whole.
+struct Whole {
+    times: Vec<RankTime>,
+    spans: Vec<i64>,
+    kernels: Vec<KernelRow>,
+    start_up: Vec<StartUp>,
+    launches: Vec<LaunchStats>,
+    matched: Collectives,
+}
+
+impl Whole {
+    fn of(run: &Run, classes: &Classes) -> Self {
+        let times = rank_times(run, classes);
+        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
+        Self {
+            launches: launch_stats(run, &spans),
+            kernels: kernel_rows(run, classes, GroupBy::Name),
+            start_up: start_up(run, classes),
+            matched: collectives(run, classes),
+            times,
+            spans,
+        }
+    }
+}
+
+/// What is asked of steps.
+struct Stepped {
+    steps: Steps,
+    step_times: Vec<Vec<WallTime>>,
+    phases: BTreeMap<PhaseKey, PhaseTime>,
+    idle: Idle,
+}
+
+impl Stepped {
+    fn of(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
+        let steps = Steps::find(run, classes, options);
+        let step_times = step_times(run, classes, &steps);
+        Self {
+            phases: phase_times(run, classes, &steps, &step_times),
+            idle: Idle::find(run, &steps),
+            steps,
+            step_times,
+        }
+    }
+}
+
+/// Runs two questions that know nothing of each other on two threads, or one after the other.
+fn side_by_side<A: Send, B>(
+    threads: Option<usize>,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    if threads == Some(1) {
+        return (one(), other());
+    }
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => (one, other),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Adds what is known of collectives and floors to the facts of each phase.
@@ -394,7 +469,7 @@ fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<Breakdo
     out
 }
 
-fn classification(kernels: &[crate::analysis::KernelRow]) -> ClassificationSection {
+fn classification(kernels: &[KernelRow]) -> ClassificationSection {
     let total: i64 = kernels.iter().map(|row| row.time.total_ns).sum();
     let unknown = || kernels.iter().filter(|row| row.category == "unclassified");
     let unknown_ns: i64 = unknown().map(|row| row.time.total_ns).sum();
