@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     fn geometry(grid: [u32; 3]) -> Geometry {
-        Geometry { grid, block: [1; 3], registers: 0, static_shared: 0, dynamic_shared: 0 }
+        Geometry { grid }
     }
 
     fn value(name: &str, grid: [u32; 3]) -> Option<(&'static str, u32)> {
