@@ -33,6 +33,7 @@ pub mod cost;
 pub mod deploy;
 mod document;
 mod error;
+pub mod expect;
 pub mod findings;
 mod format;
 pub mod hardware;

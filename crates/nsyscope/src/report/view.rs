@@ -48,6 +48,7 @@ impl Report {
         self.head(&mut blocks);
         self.answer(&mut blocks);
         self.findings(&mut blocks);
+        self.expectations(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
@@ -197,6 +198,31 @@ impl Report {
                 format!("Try: {}", finding.action),
             ]));
         }
+    }
+
+    /// Beliefs, and whether they hold.
+    fn expectations(&self, blocks: &mut Vec<Block>) {
+        let Some(expectations) = &self.expectations else { return };
+        blocks.push(Block::Heading("Expectations".to_owned()));
+        for expected in expectations {
+            let line = format!(
+                "{}: {}; {} steps measure {}.",
+                expected.text,
+                if expected.holds { "holds" } else { "does not hold" },
+                expected.phase,
+                expected.shown(),
+            );
+            blocks.push(if expected.holds {
+                Block::Bullets(vec![line])
+            } else {
+                Block::Warning(line)
+            });
+        }
+    }
+
+    /// Whether everything that was expected holds; so it does where nothing was.
+    pub fn expectations_hold(&self) -> bool {
+        self.expectations.iter().flatten().all(|expected| expected.holds)
     }
 
     /// The phases and batches of steps, those that take most wall time first.
