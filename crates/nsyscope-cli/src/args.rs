@@ -125,7 +125,13 @@ Examples:
   nsyscope report run.sqlite
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
-  nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors")]
+  nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
+
+An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
+all_reduce, comm/all_reduce), idle, idle/CAUSE, step, or the id of a finding (its gain counts). The
+operator is >=, <=, > or <, the value a share (%), a time per step (ns, us, ms, s) or, after calls:,
+a number per step. Without PHASE the one that takes most time is meant.")]
 pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
@@ -152,6 +158,10 @@ pub(crate) struct Report {
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
+    /// What you believe, such as moe_gemm>=50%, decode:all_reduce<10ms, calls:comm<=130: exits
+    /// with 1 when it does not hold
+    #[arg(long, value_name = "EXPECTATION")]
+    pub(crate) expect: Vec<String>,
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,

@@ -14,7 +14,8 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let args = args::Args::parse();
     match commands::run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(commands::Outcome::Done) => ExitCode::SUCCESS,
+        Ok(commands::Outcome::GateFailed) => ExitCode::from(1),
         // Whoever reads our output has seen enough (`| head`).
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

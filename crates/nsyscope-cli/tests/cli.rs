@@ -52,6 +52,47 @@ fn the_report_says_what_matters_first() {
 }
 
 #[test]
+fn an_expectation_that_does_not_hold_is_a_failed_gate() {
+    let kimi = fixture("kimi_tp8_decode");
+    let expect = |words: &[&str]| {
+        let words: Vec<&str> =
+            words.iter().flat_map(|text| ["--expect", text]).chain(["--format", "json"]).collect();
+        run(args(&[&["report"], &*words].concat(), &[&kimi]))
+    };
+    let failed = expect(&["moe_gemm>=50%"]);
+    assert_eq!((failed.code, failed.err.as_str()), (Some(1), ""));
+    let report: serde_json::Value = serde_json::from_str(&failed.out).unwrap();
+    assert_eq!(report["expectations"][0]["holds"], false);
+    assert_eq!(report["expectations"][0]["phase"], "decode");
+    let held = expect(&["all_reduce>=45%", "decode:comm>=45%"]).json();
+    let measured = held["expectations"][0]["measured"].as_f64().unwrap();
+    // The family holds the kind and an all-gather.
+    assert!(held["expectations"][1]["measured"].as_f64().unwrap() > measured);
+    // The same number as in the breakdown.
+    let rows = held["breakdown"].as_array().unwrap();
+    let row = rows
+        .iter()
+        .find(|row| row["phase"] == "decode" && row["category"] == "comm/all_reduce")
+        .unwrap();
+    assert!((row["exposed_share"].as_f64().unwrap() - measured).abs() < 1e-12);
+    assert_eq!(expect(&["all_reduce>=45%", "moe_gemm>=50%"]).code, Some(1));
+    assert!(run(args(&["report"], &[&kimi])).code == Some(0));
+
+    let text = run(args(&["report", "--expect", "moe_gemm>=50%"], &[&kimi]));
+    assert_eq!(text.code, Some(1));
+    assert!(
+        text.out.contains("moe_gemm>=50%: does not hold; decode steps measure"),
+        "{}",
+        text.out
+    );
+
+    let (error, hint) = run(args(&["report", "--expect", "moe_gemm=50%"], &[&kimi])).refusal();
+    assert!(error.contains("`moe_gemm=50%`") && hint.contains("moe_gemm>=50%"), "{error} {hint}");
+    let (error, _) = run(args(&["report", "--expect", "prefill:comm>=1%"], &[&kimi])).refusal();
+    assert!(error.contains("no prefill steps"), "{error}");
+}
+
+#[test]
 fn rules_are_listed_checked_and_tried() {
     let list = run(["rules", "list", "--format", "json"]).json();
     assert!(list["rules"].as_array().unwrap().len() > 50);

@@ -20,6 +20,8 @@
 //! - [`Run`] gathers captures of one execution and finds the ranks in them;
 //! - [`kernel`] gives kernel names their category by ordered rules;
 //! - [`analysis`] shares out each rank's wall time exactly, and sums up kernels, copies and launches;
+//! - [`causes`] says why a GPU was idle, [`findings`] what follows from all the figures, and [`expect`]
+//!   whether what someone believes of a run holds;
 //! - [`report`] puts it all into one value that serialises to JSON and renders as text or Markdown.
 //!
 //! Times are integers in ns on the capture's clock. What is wrong with a capture but survivable is
@@ -33,6 +35,7 @@ pub mod cost;
 pub mod deploy;
 mod document;
 mod error;
+pub mod expect;
 pub mod findings;
 mod format;
 pub mod hardware;

@@ -109,10 +109,32 @@ fn the_view_shows_seven_and_says_how_many_there_are() {
     };
     let (all, one) = text(1);
     assert!(all > 1, "{all}");
-    assert!(one.contains(&format!("Findings (the first 1 of {all}; --all-findings)")), "{one}");
+    assert!(
+        one.contains("Findings (the first 1 of ") && one.contains("; --all-findings)"),
+        "{one}"
+    );
     assert!(one.contains("\n  1. ") && !one.contains("\n  2. "), "{one}");
     let (_, every) = text(usize::MAX);
     assert!(every.contains(&format!("\n  {all}. ")), "{every}");
+    assert!(!every.contains("Likewise: "), "{every}");
+}
+
+#[test]
+fn a_finding_on_several_batches_is_told_once() {
+    let Some(file) = common::shared("captures/B3_eager_nvtx2/B3_eager_nvtx2.sqlite.zst") else {
+        return;
+    };
+    let run = Run::open([file], &OpenOptions::new()).unwrap();
+    let text = report_of(&run, 7).to_text(&ViewOptions::new());
+    assert_eq!(text.matches("[launch.bound, ").count(), 1, "{text}");
+    assert!(
+        text.contains("Likewise: decode, batch 1") || text.contains("Likewise: decode, batch 8")
+    );
+}
+
+fn report_of(run: &Run, findings: usize) -> Report {
+    let options = ReportOptions::new().findings(findings);
+    Report::new(run, &Classifier::builtin(), &options).unwrap()
 }
 
 /// A planted straggler is found in every phase of its captures, and none without one.

@@ -21,10 +21,19 @@ use crate::args::{Args, Command, Global};
 use crate::output;
 use crate::progress::Bar;
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+/// How a command ended that could answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The answer is out.
+    Done,
+    /// It is, and a gate that was asked for failed.
+    GateFailed,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
     match &args.command {
-        Command::Report(command) => report::run(global, command),
+        Command::Report(command) => return report::run(global, command),
         Command::Info(command) => info::run(global, command),
         Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
@@ -35,10 +44,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "nsyscope", &mut script);
-            output::write(global, &String::from_utf8_lossy(&script))?;
-            Ok(())
+            output::write(global, &String::from_utf8_lossy(&script))
         }
-    }
+    }?;
+    Ok(Outcome::Done)
 }
 
 /// Opens captures, with progress where it is wanted.

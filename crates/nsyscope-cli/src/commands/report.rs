@@ -2,14 +2,16 @@
 
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
+use nsyscope::expect::Expectation;
 use nsyscope::hardware::{Hardware, LinkKind};
 use nsyscope::model;
 use nsyscope::report::{ModelContext, Report, ReportOptions};
 
+use super::Outcome;
 use crate::args::{self, Global};
 use crate::output;
 
-pub(crate) fn run(global: &Global, command: &args::Report) -> Result<()> {
+pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     // What is typed is checked before a long read.
     let mut options =
         ReportOptions::new().top(command.top).steps(super::steps::options(&command.steps)?);
@@ -36,6 +38,11 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<()> {
         options = options.model(context);
     }
     let classifier = super::classifier(global)?;
+    for text in &command.expect {
+        options = options.expect(Expectation::parse(text, &classifier)?);
+    }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
-    output::print(global, &Report::new(&run, &classifier, &options)?)
+    let report = Report::new(&run, &classifier, &options)?;
+    output::print(global, &report)?;
+    Ok(if report.expectations_hold() { Outcome::Done } else { Outcome::GateFailed })
 }

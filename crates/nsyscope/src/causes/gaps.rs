@@ -84,6 +84,7 @@ fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
 /// The gaps of one rank, in order; `activities` are in order of start, `paces` those of its steps.
 pub(super) fn find<'a>(
     trace: &Trace,
+    host: &Host<'_>,
     activities: &[Activity],
     paces: impl Iterator<Item = &'a Tally>,
 ) -> Vec<Gap> {
@@ -91,7 +92,6 @@ pub(super) fn find<'a>(
     if gaps.is_empty() {
         return Vec::new();
     }
-    let host = Host::new(trace);
     let api = trace.api();
     let silence =
         Tally::median_interval(paces).map_or(0.0, |interval| interval * SILENT_INTERVALS) as i64;

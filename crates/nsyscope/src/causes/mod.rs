@@ -20,6 +20,7 @@ pub use cause::{Blame, Cause, IdleTime};
 pub use pace::Pace;
 
 use gaps::Gap;
+use host::Host;
 
 /// The idle time of a run, by cause.
 #[derive(Clone, Debug, Default)]
@@ -47,10 +48,14 @@ impl Idle {
         let mut out = Self::default();
         let mut blames: BTreeMap<PhaseKey, BTreeMap<(Cause, &str), Blame>> = BTreeMap::new();
         let mut paces: BTreeMap<PhaseKey, pace::Tally> = BTreeMap::new();
+        // By capture: several ranks share its calls.
+        let mut hosts: Vec<Option<Host<'_>>> = run.traces().iter().map(|_| None).collect();
         for rank in &steps.ranks {
-            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+            let file = run.ranks()[rank.rank as usize].file;
+            let trace = &run.traces()[file];
+            let host = hosts[file].get_or_insert_with(|| Host::new(trace));
             let pace = pace::tally(trace, rank);
-            let gaps = gaps::find(trace, rank.activities(), pace.values());
+            let gaps = gaps::find(trace, host, rank.activities(), pace.values());
             let mut whole = IdleTime::default();
             let mut in_step = vec![false; gaps.len()];
             let mut of_steps = Vec::with_capacity(rank.steps.len());

@@ -204,7 +204,7 @@ impl PhaseFacts<'_> {
 /// A step is warming up if it takes so many times the typical one, and is idle for most of it.
 const WARM_UP: i64 = 3;
 
-impl<'a> Facts<'a> {
+impl Facts<'_> {
     /// The facts of steps; what is about the capture, collectives and floors is left to the
     /// caller. `times` is what [`crate::segment::step_times`] says of the steps, `phases` what
     /// [`crate::segment::phase_times`] does.

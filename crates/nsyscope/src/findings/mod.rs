@@ -15,6 +15,32 @@ pub use facts::{
 };
 pub use finding::{Evidence, Figure, Finding, Severity};
 
+/// The ids of all findings.
+pub const IDS: &[&str] = &[
+    "api.in_step",
+    "capture.no_api_calls",
+    "capture.rows_lost",
+    "capture.start_up",
+    "capture.whole_graphs",
+    "communication.bandwidth",
+    "communication.exposed",
+    "communication.late_launches",
+    "communication.latency",
+    "communication.skew",
+    "communication.straggler",
+    "communication.transfer",
+    "copies.pageable",
+    "deployment.differs",
+    "gemm.not_the_bottleneck",
+    "host.stalls",
+    "kernels.far_from_floor",
+    "kernels.near_floor",
+    "kernels.tiny",
+    "launch.bound",
+    "parallelism.replicated",
+    "sync.in_step",
+];
+
 /// So many findings a reader takes in; a report shows these, and has the rest.
 pub const SHOWN: usize = 7;
 
@@ -25,6 +51,7 @@ pub fn find(facts: &Facts<'_>) -> Vec<Finding> {
     for rule in rules::ALL {
         rule(facts, &mut out);
     }
+    debug_assert!(out.iter().all(|finding| IDS.contains(&finding.id)), "an id is not listed");
     let gain = |finding: &Finding| {
         let steps = facts
             .phases

@@ -10,7 +10,8 @@ use crate::analysis::{
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
-use crate::findings::{self, Facts};
+use crate::expect::{Expectation, Sample};
+use crate::findings::{self, Facts, PhaseFacts};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -43,6 +44,8 @@ pub struct ReportOptions {
     pub model: Option<ModelContext>,
     /// How many findings a view shows.
     pub findings: usize,
+    /// What is expected of the run.
+    pub expectations: Vec<Expectation>,
 }
 
 impl Default for ReportOptions {
@@ -54,6 +57,7 @@ impl Default for ReportOptions {
             deployment: None,
             model: None,
             findings: findings::SHOWN,
+            expectations: Vec::new(),
         }
     }
 }
@@ -92,6 +96,13 @@ impl ReportOptions {
         self
     }
 
+    /// Adds what is expected of the run.
+    #[must_use]
+    pub fn expect(mut self, expectation: Expectation) -> Self {
+        self.expectations.push(expectation);
+        self
+    }
+
     /// How many findings a view shows; the report has all of them.
     #[must_use]
     pub fn findings(mut self, findings: usize) -> Self {
@@ -115,7 +126,8 @@ impl Report {
     ///
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
-    /// profiled is one that cannot have run. Without a model and a deployment there is none.
+    /// profiled is one that cannot have run, or the captures hold no steps that an expectation is
+    /// about. Without a model, a deployment and expectations there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -170,6 +182,12 @@ impl Report {
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
+        let samples = samples(&facts);
+        let expectations = options
+            .expectations
+            .iter()
+            .map(|expectation| expectation.measure(&samples, &findings))
+            .collect::<Result<Vec<_>>>()?;
         Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -226,7 +244,7 @@ impl Report {
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),
             findings,
-            expectations: None,
+            expectations: (!expectations.is_empty()).then_some(expectations),
             findings_shown: options.findings,
         })
     }
@@ -295,6 +313,20 @@ fn side_by_side<A: Send, B>(
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// The steps that expectations are measured on.
+fn samples(facts: &Facts<'_>) -> Vec<Sample> {
+    let of = |phase: &PhaseFacts<'_>| {
+        let categories = phase
+            .categories
+            .iter()
+            .map(|c| (c.category.clone(), c.calls, c.total_exposed_ns))
+            .collect();
+        let (steps, wall_ns) = (phase.steps, phase.total_wall_ns);
+        Sample::new(phase.phase, phase.batch, steps, wall_ns, phase.total_idle, categories)
+    };
+    facts.phases.iter().map(of).collect()
 }
 
 /// Adds what is known of collectives and floors to the facts of each phase.

@@ -24,6 +24,7 @@ pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
+use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
 use crate::segment::StepsSummary;
@@ -86,7 +87,7 @@ pub struct Report {
     /// weaken the rest first, then by what would be gained.
     pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
-    pub expectations: Option<Vec<serde_json::Value>>,
+    pub expectations: Option<Vec<Expected>>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,

@@ -2,6 +2,7 @@
 
 use crate::capture::TraceKind;
 use crate::causes::Cause;
+use crate::findings::Finding;
 use crate::health::{Code, Severity};
 
 use super::{BreakdownRow, IdleRow, Report};
@@ -22,6 +23,19 @@ fn label(phase: &str, batch: Option<u32>) -> String {
         Some(batch) => format!("{phase}, batch {batch}"),
         None => phase.to_owned(),
     }
+}
+
+/// What a finding would gain, as a sentence; empty where it has no size.
+fn gain(finding: &Finding) -> String {
+    let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) else {
+        return String::new();
+    };
+    let mut text = format!(" Gain: at most {} a step ({})", format::ns(ns), format::percent(share));
+    if let Some(rate) = finding.gain_tokens_per_s.filter(|rate| *rate >= 0.5) {
+        text.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+    }
+    text.push('.');
+    text
 }
 
 /// A cause of idle time in a few words.
@@ -48,6 +62,7 @@ impl Report {
         self.head(&mut blocks);
         self.answer(&mut blocks);
         self.findings(&mut blocks);
+        self.expectations(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
@@ -168,36 +183,72 @@ impl Report {
         if self.findings.is_empty() {
             return;
         }
-        let shown = self.findings_shown.min(self.findings.len());
-        blocks.push(Block::Heading(if shown < self.findings.len() {
-            format!("Findings (the first {shown} of {}; --all-findings)", self.findings.len())
+        // The same finding on several phases and batches is one to a reader, unless all are wanted.
+        let every = self.findings_shown == usize::MAX;
+        let mut groups: Vec<Vec<&Finding>> = Vec::new();
+        for finding in &self.findings {
+            match groups.iter_mut().find(|group| group[0].id == finding.id && !every) {
+                Some(group) => group.push(finding),
+                None => groups.push(vec![finding]),
+            }
+        }
+        let shown = self.findings_shown.min(groups.len());
+        blocks.push(Block::Heading(if shown < groups.len() {
+            format!("Findings (the first {shown} of {}; --all-findings)", groups.len())
         } else {
             "Findings".to_owned()
         }));
-        for (i, finding) in self.findings.iter().take(shown).enumerate() {
-            let mut gain = String::new();
-            if let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) {
-                gain = format!(" Gain: at most {} a step", format::ns(ns));
-                if ns > 0 {
-                    gain.push_str(&format!(" ({})", format::percent(share)));
-                }
-                if let Some(rate) = finding.gain_tokens_per_s.filter(|rate| *rate >= 0.5) {
-                    gain.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
-                }
-                gain.push('.');
-            }
+        for (i, group) in groups.iter().take(shown).enumerate() {
+            let (finding, likewise) = (group[0], &group[1..]);
             blocks.push(Block::Paragraph(format!(
-                "{}. {}.{gain} [{}, {}]",
+                "{}. {}.{} [{}, {}]",
                 i + 1,
                 finding.title,
+                gain(finding),
                 finding.id,
                 finding.severity.as_str(),
             )));
-            blocks.push(Block::Bullets(vec![
-                format!("Evidence: {}.", finding.evidence.line()),
-                format!("Try: {}", finding.action),
-            ]));
+            let mut lines = vec![format!("Evidence: {}.", finding.evidence.line())];
+            if !likewise.is_empty() {
+                let each: Vec<String> = likewise
+                    .iter()
+                    .map(|other| {
+                        let name = label(other.phase.unwrap_or("the capture"), other.batch);
+                        other.gain_share.map_or(name.clone(), |share| {
+                            format!("{name} ({})", format::percent(share))
+                        })
+                    })
+                    .collect();
+                lines.push(format!("Likewise: {}.", each.join("; ")));
+            }
+            lines.push(format!("Try: {}", finding.action));
+            blocks.push(Block::Bullets(lines));
         }
+    }
+
+    /// Beliefs, and whether they hold.
+    fn expectations(&self, blocks: &mut Vec<Block>) {
+        let Some(expectations) = &self.expectations else { return };
+        blocks.push(Block::Heading("Expectations".to_owned()));
+        for expected in expectations {
+            let line = format!(
+                "{}: {}; {} steps measure {}.",
+                expected.text,
+                if expected.holds { "holds" } else { "does not hold" },
+                expected.phase,
+                expected.shown(),
+            );
+            blocks.push(if expected.holds {
+                Block::Bullets(vec![line])
+            } else {
+                Block::Warning(line)
+            });
+        }
+    }
+
+    /// Whether everything that was expected holds; so it does where nothing was.
+    pub fn expectations_hold(&self) -> bool {
+        self.expectations.iter().flatten().all(|expected| expected.holds)
     }
 
     /// The phases and batches of steps, those that take most wall time first.

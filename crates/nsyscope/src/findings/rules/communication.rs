@@ -300,7 +300,7 @@ mod tests {
             facts
         });
         let mut out = Vec::new();
-        super::find(&samples::facts(vec![phase]), &mut out);
+        find(&samples::facts(vec![phase]), &mut out);
         out.into_iter().map(|finding| (finding.id, finding.gain_ns_per_step)).collect()
     }
 
@@ -360,7 +360,7 @@ mod tests {
         let waits = row(0.95, 30_000);
         phase.collectives.push(&waits);
         let mut out = Vec::new();
-        super::find(&samples::facts(vec![phase]), &mut out);
+        find(&samples::facts(vec![phase]), &mut out);
         assert!(out.is_empty());
     }
 }
