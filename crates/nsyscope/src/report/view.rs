@@ -333,6 +333,7 @@ impl Report {
         let late = self.late.iter().find(|l| {
             (l.phase, l.batch) == (phase, batch)
                 && l.late.kind == largest.row.kind
+                && l.late.kernel == largest.row.kernel
                 && l.late.straggler
         });
         match late {

@@ -48,7 +48,10 @@ fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
             .because("steady_wait_share", Figure::Share(steady_wait))
     };
     if phase.part(wait) >= PART {
-        let late = phase.late.iter().find(|late| late.straggler && late.kind == row.kind);
+        let late = phase
+            .late
+            .iter()
+            .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
         out.push(split(match late {
             Some(late) => straggler(phase, late, wait),
             None => skewed(phase, row, wait, skew.steady_spread_p50_ns),
@@ -237,7 +240,7 @@ mod tests {
             op: None,
             ranks: 2,
             group: vec![0, 1],
-            kernels: Vec::new(),
+            kernel: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL".into(),
             calls: 120,
             message_bytes: None,
             time_ns: 1_000_000_000,
@@ -265,6 +268,7 @@ mod tests {
     fn late(what: &str) -> LateRank {
         LateRank {
             kind: "all_reduce".into(),
+            kernel: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL".into(),
             group: vec![0, 1],
             rank: 1,
             calls: 120,
