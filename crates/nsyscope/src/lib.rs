@@ -27,6 +27,7 @@
 #![deny(missing_docs)]
 
 pub mod analysis;
+pub mod attribute;
 pub mod capture;
 pub mod cost;
 mod error;

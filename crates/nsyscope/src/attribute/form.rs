@@ -1,0 +1,232 @@
+//! The forms in which engines execute the same layer.
+//!
+//! The op graph lists a layer as vLLM runs it. Other engines join or split products, run shared
+//! experts later, or compute latent attention by another route; each such difference is a choice
+//! here, and the form that reads a step's kernels with the fewest surprises is taken.
+
+use serde::Serialize;
+
+use super::slot::Slot;
+use super::step::{Setup, StepPhase};
+use crate::Result;
+use crate::cost::{Op, Options, Parallelism, Phase, StepGraph};
+use crate::model::{Architecture, Mixer};
+
+/// How latent attention reaches its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatentRoute {
+    /// Queries and outputs absorb the up-projections; attention reads the latent.
+    Absorbed,
+    /// Keys and values are expanded (`kv_b_proj`), then attended to as usual.
+    Expanded,
+    /// One after the other: prompts expanded, running sequences absorbed.
+    Both,
+}
+
+/// The form in which layers are executed.
+// Each is a choice of its own.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct Form {
+    /// How latent attention reaches its keys; also which of two attentions a mixed step has.
+    pub route: LatentRoute,
+    /// Whether projections that share their input run as products of their own (query and
+    /// latent down-projection; queries, keys and values).
+    pub split_qkv: bool,
+    /// Whether gate and up run as products of their own.
+    pub split_gate_up: bool,
+    /// Whether shared experts run after the routed ones.
+    pub shared_last: bool,
+    /// Whether normalisations are written out in elementary kernels.
+    pub composed_norms: bool,
+    /// Whether rotations are written out in elementary kernels, queries after their absorption.
+    pub composed_rope: bool,
+}
+
+/// An operation of a chain: what the model says, and what to look for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FormOp {
+    pub(super) op: Op,
+    pub(super) slot: Slot,
+    /// Whether a second kernel of an operation that has been seen; missing costs nothing.
+    pub(super) optional: bool,
+}
+
+/// A step's operations in one form.
+#[derive(Clone, Debug)]
+pub(super) struct FormGraph {
+    pub(super) graph: StepGraph,
+    pub(super) prologue: Vec<FormOp>,
+    pub(super) bodies: Vec<Vec<FormOp>>,
+    pub(super) epilogue: Vec<FormOp>,
+}
+
+/// The name of what prepares a step: inputs, positions, schedules. Not an operation of the model.
+pub const STEP_INPUT: &str = "step.input";
+/// The name of what takes a step's result away. Not an operation of the model.
+pub const STEP_OUTPUT: &str = "step.output";
+
+fn bookkeeping(name: &'static str, slot: Slot) -> FormOp {
+    FormOp { op: Op::new(name, "metadata/input_prep").auxiliary(), slot, optional: false }
+}
+
+impl FormGraph {
+    pub(super) fn build(
+        arch: &Architecture,
+        parallelism: &Parallelism,
+        options: &Options,
+        setup: &Setup,
+        form: &Form,
+    ) -> Result<Self> {
+        let (absorbed, expanded) = phases(parallelism, setup);
+        let natural = if setup.phase == StepPhase::Decode { &absorbed } else { &expanded };
+        let build = |phase: &Phase| StepGraph::build(arch, parallelism, phase, options);
+        let graph = build(natural)?;
+        let layers = match form.route {
+            LatentRoute::Absorbed => build(&absorbed)?,
+            LatentRoute::Expanded => build(&expanded)?,
+            LatentRoute::Both => joined(build(&expanded)?, &build(&absorbed)?),
+        };
+        let shape = |ops: &[Op], layer: Option<usize>| -> Vec<FormOp> {
+            let mixer = layer.map(|index| &arch.layers[index].mixer);
+            reshape(ops, mixer, form)
+        };
+        let mut prologue = vec![bookkeeping(STEP_INPUT, Slot::Input)];
+        prologue.extend(shape(&graph.prologue, None));
+        let mut epilogue = shape(&graph.epilogue, None);
+        epilogue.push(bookkeeping(STEP_OUTPUT, Slot::Output));
+        let bodies = layers
+            .bodies
+            .iter()
+            .enumerate()
+            .map(|(body, b)| {
+                let layer = layers.plan.iter().find(|(_, p)| *p == body).map(|(index, _)| *index);
+                shape(&b.ops, layer)
+            })
+            .collect();
+        let graph = StepGraph { bodies: layers.bodies, plan: layers.plan, ..graph };
+        Ok(Self { graph, prologue, bodies, epilogue })
+    }
+}
+
+/// What the cost model is asked for where the step is read as absorbed and as expanded.
+fn phases(parallelism: &Parallelism, setup: &Setup) -> (Phase, Phase) {
+    // Sequences and tokens count over all data-parallel ranks together.
+    let replicas = parallelism.dp * parallelism.attention_dp;
+    let rows = setup.rows.unwrap_or(1).max(1);
+    let decode = setup.phase == StepPhase::Decode;
+    let batch = setup.batch.unwrap_or(if decode { rows } else { 1 }).clamp(1, rows);
+    let context = setup.context.unwrap_or(1).max(1);
+    let (tokens, sequences) = (rows * replicas, batch * replicas);
+    let absorbed = if decode || setup.phase == StepPhase::Mixed {
+        Phase::Decode { batch: tokens, context, speculative: 0 }
+    } else {
+        let context = context.max(rows.div_ceil(batch));
+        let speculative = (rows / batch).saturating_sub(1);
+        Phase::Decode { batch: sequences, context, speculative }
+    };
+    let cached = if decode { context - 1 } else { 0 };
+    (absorbed, Phase::Prefill { tokens, batch: sequences, cached })
+}
+
+/// Layers with the expanded attention followed by the absorbed one.
+fn joined(mut expanded: StepGraph, absorbed: &StepGraph) -> StepGraph {
+    for (body, other) in expanded.bodies.iter_mut().zip(&absorbed.bodies) {
+        let Some(at) = body.ops.iter().position(|op| op.name == "attn.mla_prefill") else {
+            continue;
+        };
+        let route = other.ops.iter().filter(|op| {
+            matches!(op.name, "attn.absorb_q" | "attn.q_concat" | "attn.mla_decode" | "attn.absorb_o")
+        });
+        body.ops.splice(at + 1..=at, route.cloned());
+    }
+    expanded
+}
+
+/// A part of a product: its columns, and their share of what depends on them.
+fn part(op: &Op, name: &'static str, n: u64) -> Op {
+    let share = op.n.filter(|&all| all > 0).map_or(1.0, |all| n as f64 / all as f64);
+    Op {
+        name,
+        n: Some(n),
+        flops: op.flops * share,
+        weight_bytes: op.weight_bytes.map(|b| b * share),
+        activation_written: op.activation_written * share,
+        ..op.clone()
+    }
+}
+
+fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
+    let mut out: Vec<FormOp> = Vec::with_capacity(ops.len() + 4);
+    let mut late: Vec<FormOp> = Vec::new();
+    // The input of a split product is quantised with the first part.
+    let mut pending: Option<Op> = None;
+    for op in ops {
+        let mut push = |op: Op| {
+            let slot = match Slot::of(&op) {
+                Slot::Norm if form.composed_norms => Slot::ComposedNorm,
+                slot => slot,
+            };
+            out.push(FormOp { op, slot, optional: false });
+        };
+        match (op.name, mixer) {
+            ("attn.fused_qkv_a_proj", Some(Mixer::Mla(mla))) if form.split_qkv => {
+                let latent = mla.kv_lora_rank + mla.rope_dim;
+                let query = op.n.unwrap_or(latent).saturating_sub(latent);
+                push(part(op, "attn.q_a_proj", query));
+                pending = Some(part(op, "attn.kv_a_proj", latent));
+            }
+            ("attn.q_b_proj", _) => {
+                push(op.clone());
+                if let Some(latent) = pending.take() {
+                    push(latent);
+                }
+            }
+            ("attn.qkv_proj", Some(Mixer::Attention(a))) if form.split_qkv => {
+                let gate = if a.output_gate { 2 } else { 1 };
+                let parts = [
+                    ("attn.q_proj", gate * a.heads * a.head_dim),
+                    ("attn.k_proj", a.kv_heads * a.head_dim),
+                    ("attn.v_proj", if a.shared_kv { 0 } else { a.kv_heads * a.value_dim }),
+                ];
+                let all: u64 = parts.iter().map(|(_, n)| n).sum();
+                let columns = op.n.unwrap_or(all);
+                for (name, n) in parts.into_iter().filter(|(_, n)| *n > 0) {
+                    push(part(op, name, n * columns / all.max(1)));
+                }
+            }
+            ("mlp.gate_up_proj" | "moe.shared.gate_up", _) if form.split_gate_up => {
+                let half = op.n.unwrap_or(0) / 2;
+                let names = if op.name == "mlp.gate_up_proj" {
+                    ["mlp.gate_proj", "mlp.act", "mlp.up_proj"]
+                } else {
+                    ["moe.shared.gate_proj", "moe.shared.act", "moe.shared.up_proj"]
+                };
+                push(part(op, names[0], half));
+                let act = ops.iter().find(|o| o.name == names[1]).cloned();
+                push(part(op, names[2], half));
+                if let Some(act) = act {
+                    let at = out.len() - 1;
+                    let slot = Slot::Activation;
+                    out.insert(at, FormOp { op: act, slot, optional: true });
+                }
+            }
+            _ => push(op.clone()),
+        }
+        if form.composed_rope && op.name == "attn.absorb_q" {
+            if let Some(rope) = ops.iter().find(|o| o.name == "attn.rope") {
+                out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true });
+            }
+        }
+    }
+    if form.shared_last {
+        let is_late = |f: &FormOp| f.op.side_stream;
+        late.extend(out.iter().filter(|f| is_late(f)).cloned());
+        out.retain(|f| !is_late(f));
+        let at = out.iter().rposition(|f| f.slot == Slot::MoeSum).map_or(out.len(), |at| at + 1);
+        out.splice(at..at, late);
+    }
+    out
+}
