@@ -205,6 +205,7 @@ impl<'a> Aligner<'a> {
             shared_last: false,
             composed_norms: !norms && !fused,
             composed_rope: !roles.contains(&Role::Rope),
+            quantizes: roles.contains(&Role::Quant),
         };
         let mut found = self.attempt(setup, roles, aside, &best)?;
         let easy = |found: &Option<(i32, Trial)>| {

@@ -43,6 +43,8 @@ pub struct Form {
     pub composed_norms: bool,
     /// Whether rotations are written out in elementary kernels, queries after their absorption.
     pub composed_rope: bool,
+    /// Whether activations are quantised where the weights' format does not ask for it.
+    pub quantizes: bool,
 }
 
 /// An operation of a chain: what the model says, and what to look for.
@@ -221,12 +223,40 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
             }
         }
     }
+    if form.quantizes {
+        out = with_quantisation(out);
+    }
     if form.shared_last {
         let is_late = |f: &FormOp| f.op.side_stream;
         late.extend(out.iter().filter(|f| is_late(f)).cloned());
         out.retain(|f| !is_late(f));
         let at = out.iter().rposition(|f| f.slot == Slot::MoeSum).map_or(out.len(), |at| at + 1);
         out.splice(at..at, late);
+    }
+    out
+}
+
+/// Quantisation that may precede products, and the experts' also the choice of experts.
+fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
+    let mut out: Vec<FormOp> = Vec::with_capacity(ops.len() * 2);
+    for f in ops {
+        let name = match f.slot {
+            Slot::Gemm | Slot::DownProjection => "quant.input",
+            Slot::MoeGemm | Slot::TopK => "moe.experts.quant",
+            _ => {
+                out.push(f);
+                continue;
+            }
+        };
+        // Between it and its product only tokens are sorted.
+        let known = out.iter().rev().take(2).any(|o| o.slot == Slot::Quant);
+        if !known {
+            let category =
+                if name == "quant.input" { "quant/fp8_int8_quant" } else { "moe/quant" };
+            let op = Op { side_stream: f.op.side_stream, ..Op::new(name, category).auxiliary() };
+            out.push(FormOp { op, slot: Slot::Quant, optional: true });
+        }
+        out.push(f);
     }
     out
 }

@@ -76,6 +76,8 @@ pub enum Role {
     Fused,
     /// One elementary operation on each element.
     Pointwise,
+    /// The sum of two tensors: a residual, or branches that join.
+    Add,
     /// Sine or cosine.
     Trigonometry,
     /// Copies or converts.
@@ -161,6 +163,8 @@ impl Role {
             Self::Silu
         } else if name.contains("cos_kernel") || name.contains("sin_kernel") {
             Self::Trigonometry
+        } else if name.contains("CUDAFunctor_add") {
+            Self::Add
         } else {
             Self::Pointwise
         }
@@ -200,6 +204,7 @@ impl Role {
                 | Self::Mean
                 | Self::Fused
                 | Self::Pointwise
+                | Self::Add
                 | Self::Silu
                 | Self::Trigonometry
                 | Self::Softmax

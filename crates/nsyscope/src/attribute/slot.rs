@@ -126,21 +126,23 @@ impl Slot {
             | (Self::Align, R::Routing)
             | (Self::MoeGemm, R::MoeGemm)
             | (Self::MoeSum, R::MoeSum | R::Reduce)
-            | (Self::Pointwise, R::Pointwise | R::Fused)
+            | (Self::Pointwise, R::Add | R::Fused)
             | (Self::SelectRows, R::Index)
             | (Self::Sample, R::Argmax)
             | (Self::Recurrent, R::Recurrent)
             | (Self::Convolution, R::Convolution) => 0,
             (Self::Comm(wanted), R::Comm(kind)) => if wanted == kind { 0 } else { 120 },
             (Self::Comm(_), R::CommPart) => 10,
+            (Self::Input | Self::Output, role) => self.bookkeeping(role),
             (Self::Embed, R::Index) => 4,
+            (Self::Pointwise, R::Pointwise) => 3,
             (Self::ComposedNorm, R::Mean) | (Self::Norm, R::Fused) => 10,
             (Self::Norm | Self::ComposedNorm, R::Mean | R::Reduce) => 20,
             (Self::QkNorm, R::Norm) => 6,
             (Self::QkNorm, R::Fused | R::Mean) => 10,
             (Self::Rope, R::Trigonometry) => 4,
             (Self::Rope, R::QkNorm | R::Fused) => 8,
-            (Self::Rope, R::Pointwise) => 16,
+            (Self::Rope, R::Pointwise | R::Add) => 16,
             (Self::KvWrite, R::Rope | R::Index) => 6,
             (Self::KvWrite, R::Concat) => 10,
             (Self::KvWrite, R::Copy | R::Fill) => 14,
@@ -152,7 +154,7 @@ impl Slot {
             (Self::Concat, R::Copy) => 3,
             (Self::Activation, R::Silu) => 2,
             (Self::Activation, R::Fused) => 8,
-            (Self::Activation, R::Pointwise) => 20,
+            (Self::Activation, R::Pointwise | R::Add) => 20,
             (Self::TopK, R::Sort) => 2,
             (Self::TopK, R::Softmax) => 8,
             (Self::Align, R::Sort) => 2,
@@ -162,7 +164,7 @@ impl Slot {
             (Self::MoeGemm, R::Gemm | R::BatchedGemm) => 80,
             (Self::MoeSum, R::Index) => 6,
             (Self::MoeSum, R::Fused) => 8,
-            (Self::MoeSum, R::Pointwise) => 14,
+            (Self::MoeSum, R::Pointwise | R::Add) => 14,
             (Self::SelectRows, R::Embedding) => 2,
             (Self::SelectRows, R::Copy | R::Fill) => 5,
             (Self::Sample, R::Sampling) => 4,
@@ -176,11 +178,11 @@ impl Slot {
         use Role as R;
         match (self, role) {
             (Self::Input, role) => self.bookkeeping(role),
-            (Self::Attention, R::AttentionSetup)
-            | (Self::MoeGemm | Self::Align, R::GroupSetup)
-            | (Self::MoeGemm, R::Routing) => 0,
-            (Self::Sample, R::Softmax | R::Sampling | R::Copy | R::Pointwise) => 1,
+            (Self::Attention, R::AttentionSetup) | (Self::MoeGemm | Self::Align, R::GroupSetup) => 0,
+            (Self::MoeGemm, R::Routing) => 2,
+            (Self::Sample, R::Softmax | R::Sampling | R::Copy | R::Pointwise | R::Add) => 1,
             (Self::Comm(_), R::Fill | R::Copy) => 2,
+            (Self::Norm | Self::ComposedNorm, R::Add) => 3,
             (_, R::Fill) => 3,
             (_, R::HostCopy | R::Metadata) => 6,
             (slot, R::Quant) => if slot.is_product() || slot == Self::MoeGemm { 12 } else { 20 },
@@ -202,18 +204,18 @@ impl Slot {
             | (Self::MoeGemm, R::SplitReduce) => 0,
             (Self::Attention, R::SplitReduce) => 10,
             (Self::Attention, R::Attention) => 20,
-            (Self::Attention, R::Gemm | R::BatchedGemm | R::SplitReduce) => 30,
+            (Self::Attention, R::Gemm | R::BatchedGemm) => 30,
             (Self::Attention, R::Softmax) => 4,
             (Self::Router, R::Gemm) => 30,
             (slot, R::Gemm | R::BatchedGemm) if slot.is_product() => 80,
             (Self::MoeGemm, R::MoeGemm) => 60,
             (Self::QkNorm, R::Norm | R::QkNorm) => 6,
             (Self::KvWrite, R::KvWrite) => 6,
-            (Self::ComposedNorm, R::Pointwise | R::Copy) => 2,
-            (Self::Rope, R::Pointwise | R::Copy | R::Concat | R::Trigonometry) => 2,
+            (Self::ComposedNorm, R::Pointwise | R::Add | R::Copy) => 2,
+            (Self::Rope, R::Pointwise | R::Add | R::Copy | R::Concat | R::Trigonometry) => 2,
             (Self::Activation, R::Pointwise) => 2,
             (Self::TopK, R::Sort) => 1,
-            (Self::TopK, R::Pointwise | R::Index | R::Reduce | R::Copy | R::Fill) => 3,
+            (Self::TopK, R::Pointwise | R::Add | R::Index | R::Reduce | R::Copy | R::Fill) => 3,
             (Self::Align, R::Embedding) => 0,
             (Self::Align, R::Sort) => 1,
             (Self::Align, R::Index) => 2,
