@@ -84,8 +84,10 @@ pub enum Role {
     Copy,
     /// Concatenates.
     Concat,
-    /// Fills, or a copy within the device.
+    /// Fills.
     Fill,
+    /// A copy within the device, or to another one.
+    Move,
     /// A copy between host and device.
     HostCopy,
     /// Prepares a step's input.
@@ -148,7 +150,8 @@ impl Role {
             ("elementwise", _) => Self::pointwise(name),
             ("copy", "concat") => Self::Concat,
             ("copy", _) => Self::Copy,
-            ("fill", _) | ("memory", "memset" | "memcpy_dtod" | "memcpy_ptop") => Self::Fill,
+            ("fill", _) | ("memory", "memset") => Self::Fill,
+            ("memory", "memcpy_dtod" | "memcpy_ptop") => Self::Move,
             ("memory", _) => Self::HostCopy,
             ("metadata", _) => Self::Metadata,
             ("linear_attention", "causal_conv1d") => Self::Convolution,
@@ -190,7 +193,10 @@ impl Role {
     /// Whether the activity follows the main stream's order wherever it runs: collectives have a
     /// stream of their own, and fills and copies say nothing about order.
     pub(super) fn joins_main_stream(self) -> bool {
-        matches!(self, Self::Comm(_) | Self::CommPart | Self::Fill | Self::HostCopy)
+        matches!(
+            self,
+            Self::Comm(_) | Self::CommPart | Self::Fill | Self::Move | Self::HostCopy
+        )
     }
 
     /// Whether the kernel is an elementary one that any operation may need.
@@ -211,6 +217,7 @@ impl Role {
                 | Self::Copy
                 | Self::Concat
                 | Self::Fill
+                | Self::Move
         )
     }
 }

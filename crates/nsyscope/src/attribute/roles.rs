@@ -53,7 +53,7 @@ impl Roles {
             ActivityKind::Memcpy => match trace.memcpys().direction()[row] {
                 CopyDirection::DeviceToDevice
                 | CopyDirection::UnifiedDeviceToDevice
-                | CopyDirection::PeerToPeer => (UNNAMED + 2, Role::Fill),
+                | CopyDirection::PeerToPeer => (UNNAMED + 2, Role::Move),
                 _ => (UNNAMED + 3, Role::HostCopy),
             },
         };
