@@ -51,9 +51,9 @@ pub struct FoundLayer {
     pub index: usize,
     /// Its body, an index into [`crate::cost::StepGraph::bodies`] of [`Alignment::graph`].
     pub body: usize,
-    /// Its first activity on the main stream.
+    /// Its first activity on the main line.
     pub first: u32,
-    /// One past its last activity on the main stream.
+    /// One past its last activity on the main line.
     pub last: u32,
 }
 
@@ -102,7 +102,7 @@ pub struct Aligner<'a> {
     readings: usize,
 }
 
-/// The main stream's alignment.
+/// The main line's alignment.
 #[derive(Debug)]
 struct Reading {
     id: usize,
@@ -141,9 +141,7 @@ impl<'a> Aligner<'a> {
     /// # Errors
     /// Model and deployment do not fit together ([`crate::cost::StepGraph::build`]).
     pub fn align(&mut self, setup: &Setup, work: &[Work]) -> Result<Option<Arc<Alignment>>> {
-        let Some(main_stream) = main_stream(work) else { return Ok(None) };
-        let on_main: Vec<bool> =
-            work.iter().map(|w| w.stream == main_stream || w.role.joins_main_stream()).collect();
+        let Some(on_main) = main_line(work) else { return Ok(None) };
         let aside = on_main.iter().any(|main| !main);
         let key: Box<[u32]> = work
             .iter()
@@ -189,7 +187,7 @@ impl<'a> Aligner<'a> {
         Ok(Some(alignment))
     }
 
-    /// The best reading of the main stream over the forms that the model can have.
+    /// The best reading of the main line over the forms that the model can have.
     fn read(&mut self, setup: &Setup, roles: &[Role], aside: bool) -> Result<Option<Reading>> {
         let attends = self.arch.layers.iter().any(|l| matches!(l.mixer, Mixer::Mla(_)));
         let norms = roles.iter().any(|r| matches!(r, Role::Norm | Role::QkNorm));
@@ -310,17 +308,42 @@ impl Templates {
     }
 }
 
-/// The stream with the most kernels that say something about order.
-fn main_stream(work: &[Work]) -> Option<u32> {
-    let mut counts: Vec<(u32, usize)> = Vec::new();
-    for w in work.iter().filter(|w| !w.role.joins_main_stream()) {
-        match counts.iter_mut().find(|(stream, _)| *stream == w.stream) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((w.stream, 1)),
+/// How many kernels of other streams part two bursts of a stream.
+const BURST_GAP: usize = 6;
+
+/// Whether each activity belongs to the step's main line, whose order is the model's.
+///
+/// CUDA graphs spread one line of execution over several streams, so a stream alone tells nothing.
+/// A burst of a stream runs aside if it computes products but holds none of the kernels that a
+/// layer has on its main line; the stream with the most kernels never does. `None` where no
+/// activity says anything about order.
+fn main_line(work: &[Work]) -> Option<Vec<bool>> {
+    let mut streams: Vec<u32> = work.iter().map(|w| w.stream).collect();
+    streams.sort_unstable();
+    streams.dedup();
+    let mut of: Vec<Vec<usize>> = vec![Vec::new(); streams.len()];
+    for (i, w) in work.iter().enumerate() {
+        of[streams.partition_point(|&s| s < w.stream)].push(i);
+    }
+    let telling = |rows: &Vec<usize>| rows.iter().filter(|&&i| !work[i].role.is_mute()).count();
+    let most = of.iter().map(telling).max().filter(|&most| most > 0)?;
+    let primary = of.iter().position(|rows| telling(rows) == most)?;
+    let mut main = vec![true; work.len()];
+    for (stream, rows) in of.iter().enumerate() {
+        if stream == primary {
+            continue;
+        }
+        for burst in rows.chunk_by(|a, b| b - a <= BURST_GAP) {
+            let computes = burst.iter().any(|&i| work[i].role.is_product());
+            let anchors = burst.iter().any(|&i| work[i].role.is_on_main_line());
+            if computes && !anchors {
+                for &i in burst {
+                    main[i] = false;
+                }
+            }
         }
     }
-    let most = counts.iter().map(|(_, count)| *count).max()?;
-    counts.into_iter().find(|(_, count)| *count == most).map(|(stream, _)| stream)
+    Some(main)
 }
 
 fn decided(slot: Slot, part: Part, role: Role) -> Decided {
@@ -525,7 +548,7 @@ fn collectives(
     }
 }
 
-/// For each activity beside the main stream, its position in `work` and the layer in which it
+/// For each activity beside the main line, its position in `work` and the layer in which it
 /// starts (`u32::MAX` outside of layers).
 fn places_beside(reading: &Reading, work: &[Work], on_main: &[bool]) -> Vec<(u32, u32)> {
     let layers = &reading.alignment.layers;
@@ -548,8 +571,8 @@ fn places_beside(reading: &Reading, work: &[Work], on_main: &[bool]) -> Vec<(u32
     out
 }
 
-/// Puts the activities of other streams beside those of the main stream: each layer's against the
-/// operations that its main stream does not show.
+/// Puts the activities of other streams beside those of the main line: each layer's against the
+/// operations that its main line does not show.
 fn merge(reading: &Reading, work: &[Work], on_main: &[bool], beside: &[(u32, u32)]) -> Alignment {
     let base = &reading.alignment;
     let mut placements: Vec<Option<Placement>> = Vec::with_capacity(work.len());

@@ -241,7 +241,7 @@ fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
     let mut out: Vec<FormOp> = Vec::with_capacity(ops.len() * 2);
     for f in ops {
         let name = match f.slot {
-            Slot::Gemm | Slot::DownProjection => "quant.input",
+            Slot::Gemm | Slot::DownProjection | Slot::Router => "quant.input",
             Slot::MoeGemm | Slot::TopK => "moe.experts.quant",
             _ => {
                 out.push(f);
@@ -249,7 +249,7 @@ fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
             }
         };
         // Between it and its product only tokens are sorted.
-        let known = out.iter().rev().take(2).any(|o| o.slot == Slot::Quant);
+        let known = out.iter().rev().take(2).any(|o| o.slot == Slot::Quant && o.op.name == name);
         if !known {
             let category =
                 if name == "quant.input" { "quant/fp8_int8_quant" } else { "moe/quant" };

@@ -190,12 +190,37 @@ impl Role {
         })
     }
 
-    /// Whether the activity follows the main stream's order wherever it runs: collectives have a
-    /// stream of their own, and fills and copies say nothing about order.
-    pub(super) fn joins_main_stream(self) -> bool {
+    /// Whether it says nothing about a step's order.
+    pub(super) fn is_mute(self) -> bool {
         matches!(
             self,
-            Self::Comm(_) | Self::CommPart | Self::Fill | Self::Move | Self::HostCopy
+            Self::Comm(_) | Self::CommPart | Self::Fill | Self::Move | Self::HostCopy | Self::Other
+        )
+    }
+
+    /// Whether it is a product of any kind.
+    pub(super) fn is_product(self) -> bool {
+        matches!(self, Self::Gemm | Self::BatchedGemm | Self::SplitReduce | Self::MoeGemm)
+    }
+
+    /// Whether a layer has it on its main line only.
+    pub(super) fn is_on_main_line(self) -> bool {
+        matches!(
+            self,
+            Self::Embedding
+                | Self::Norm
+                | Self::QkNorm
+                | Self::MlaDownProjection
+                | Self::Router
+                | Self::Attention
+                | Self::KvWrite
+                | Self::Rope
+                | Self::TopK
+                | Self::Routing
+                | Self::MoeGemm
+                | Self::Argmax
+                | Self::Comm(_)
+                | Self::Recurrent
         )
     }
 
