@@ -1,4 +1,6 @@
 //! What can be typed.
+// Doc comments are help texts here: backticks would be printed.
+#![allow(clippy::doc_markdown)]
 
 use std::path::PathBuf;
 
@@ -10,7 +12,7 @@ use clap_complete::Shell;
 /// A capture is the SQLite export of an nsys report (`.sqlite`, `.sqlite.zst`), or the report
 /// itself (`.nsys-rep`) where nsys is installed. Captures are never written to.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "nsyscope", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -22,13 +24,15 @@ const AFTER_HELP: &str = "\
 Examples:
   nsyscope report run.sqlite                    where the time goes
   nsyscope report rank*.sqlite --format md      one capture a rank, as Markdown
+  nsyscope steps run.sqlite --typical decode    one decode step, kernel by kernel
   nsyscope kernels run.sqlite --by category     kernels summed up
+  nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
 
 /// Options of every command.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct Global {
     /// Threads to read with [default: all cores]; the answer is the same for any number
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -81,9 +85,21 @@ pub(crate) enum Command {
     Report(Report),
     /// Say what a capture is, and what is missing from it
     Info(Info),
+    /// Tell steps apart: one row a step, or a typical one kernel by kernel
+    Steps(Steps),
     /// Sum up kernels by name, category or rank; explain how a name is classified
     Kernels(Kernels),
+    /// Say what a model's steps cost at least, from its config.json alone
+    Model(Model),
+    /// Say what a unit, compose file, script or command line deploys
+    Deployment(Deployment),
     /// List, check or try the kernel rules
+    #[command(after_help = "\
+Examples:
+  nsyscope rules list                           every rule, in the order in which they are tried
+  nsyscope rules check mine.toml                are the patterns right, do the examples hold
+  nsyscope rules classify names.txt             what would each name be
+  nsyscope report run.sqlite --rules mine.toml  use them")]
     Rules {
         #[command(subcommand)]
         command: Rules,
@@ -91,6 +107,11 @@ pub(crate) enum Command {
     /// Record a capture with the options that the analysis needs, and export it
     Record(Record),
     /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  nsyscope completions bash > ~/.local/share/bash-completion/completions/nsyscope
+  nsyscope completions zsh > ~/.zfunc/_nsyscope
+  nsyscope completions fish > ~/.config/fish/completions/nsyscope.fish")]
     Completions {
         /// The shell
         shell: Shell,
@@ -108,6 +129,8 @@ pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
@@ -123,6 +146,57 @@ pub(crate) struct Info {
     /// Captures: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
+}
+
+/// Steps: one row a step, its layers, or the typical step kernel by kernel.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope steps run.sqlite                        one row a step
+  nsyscope steps run.sqlite --layers               one row a layer
+  nsyscope steps run.sqlite --typical decode       where the time of the median decode step went
+  nsyscope steps run.sqlite --typical decode --batch 64 --rank 1
+  nsyscope steps run.sqlite --step-nvtx '^forward (?<phase>prefill|decode) (?<batch>[0-9]+)'")]
+pub(crate) struct Steps {
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
+    /// One row a layer
+    #[arg(long, conflicts_with = "typical")]
+    pub(crate) layers: bool,
+    /// The median step of a phase, kernel by kernel
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) typical: Option<StepPhase>,
+    /// Only steps with so many requests
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<u32>,
+    /// Only steps of this rank
+    #[arg(long, value_name = "R")]
+    pub(crate) rank: Option<u32>,
+}
+
+/// How steps are told apart.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StepSource {
+    /// NVTX ranges that are steps; groups named phase, batch and tokens say what they are
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) step_nvtx: Option<String>,
+    /// Find steps without NVTX
+    #[arg(long, conflicts_with = "step_nvtx")]
+    pub(crate) ignore_nvtx: bool,
+}
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepPhase {
+    /// The next token of every request
+    Decode,
+    /// Prompts
+    Prefill,
+    /// Both in one pass
+    Mixed,
 }
 
 /// One row a kernel name (or category, or rank and category).
@@ -161,17 +235,135 @@ pub(crate) enum By {
     Rank,
 }
 
+/// What a model is, and what a step of it costs at least: operations with shapes, FLOPs and bytes,
+/// collectives, floors. No capture is needed.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope model config.json                                      what the model is, and a decode step
+  nsyscope model config.json --deploy vllm.service --gpu 'RTX PRO 6000'   on its deployment, with floors
+  nsyscope model config.json --gpu h200 --tp 8 --batch 64 --context 8192
+  nsyscope model config.json --gpu h200 --tp 8 --phase prefill --tokens 2048
+  nsyscope model config.json --gpu h200 --tp 1,2,4,8 --batch 1,8,64       where the bottleneck moves")]
+pub(crate) struct Model {
+    /// The model's config.json, or the folder that holds it
+    #[arg(value_name = "CONFIG")]
+    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentSource,
+    /// The step to price
+    #[arg(long, value_enum, default_value = "decode")]
+    pub(crate) phase: ModelPhase,
+    /// Sequences; several make a table
+    #[arg(long, value_delimiter = ',', default_value = "1", value_name = "B,...")]
+    pub(crate) batch: Vec<u64>,
+    /// Tokens that each sequence attends to in decode
+    #[arg(long, default_value_t = 4096, value_name = "L")]
+    pub(crate) context: u64,
+    /// Tokens of a prefill step, over all its sequences
+    #[arg(long, default_value_t = 2048, value_name = "T")]
+    pub(crate) tokens: u64,
+    /// Tokens of each sequence that are cached before a prefill step
+    #[arg(long, default_value_t = 0, value_name = "C")]
+    pub(crate) cached: u64,
+    /// Tensor-parallel ranks [default: the deployment's, or 1]; several make a table
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    pub(crate) tp: Vec<u64>,
+    /// Pipeline stages [default: the deployment's, or 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) pp: Option<u64>,
+    /// Data-parallel replicas of attention that share the experts [default: the deployment's, or 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) dp: Option<u64>,
+    /// Spread whole experts over the ranks
+    #[arg(long)]
+    pub(crate) ep: bool,
+    /// Type of the key-value cache: auto, bfloat16, fp8, ... [default: the deployment's, or the model's]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) kv_cache_dtype: Option<String>,
+    /// The GPU to price on, by name or part of it; without one there are no floors
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gpu: Option<String>,
+    /// Peaks of further GPUs, or others for known ones
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) gpu_spec: Option<PathBuf>,
+    /// What joins the GPUs: nvlink, pcie, network [default: what the GPU has]
+    #[arg(long, value_name = "LINK")]
+    pub(crate) link: Option<String>,
+}
+
+/// A step of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModelPhase {
+    /// One token for each sequence
+    Decode,
+    /// The prompts
+    Prefill,
+    /// Both
+    All,
+}
+
+/// Where a deployment is described.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DeploymentSource {
+    /// A unit (its drop-ins beside it are read too), compose file, manifest, script, ...
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(crate) deploy: Option<PathBuf>,
+    /// A command line that starts the engine
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Environment files of the deployment
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env: Vec<PathBuf>,
+}
+
+/// What a file or command line deploys: engine, parallelism, types, graphs, NCCL, each with its source.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope deployment /etc/systemd/system/vllm.service
+  nsyscope deployment compose.yaml --service vllm --format json
+  nsyscope deployment --command 'vllm serve MODEL --tensor-parallel-size 8'")]
+pub(crate) struct Deployment {
+    /// A unit (its drop-ins beside it are read too), compose file, manifest, script, ...
+    #[arg(value_name = "FILE", required_unless_present = "command")]
+    pub(crate) file: Option<PathBuf>,
+    /// A command line instead of a file
+    #[arg(long, value_name = "COMMAND", conflicts_with = "file")]
+    pub(crate) command: Option<String>,
+    /// Environment files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env: Vec<PathBuf>,
+    /// The instance of a template unit (NAME@.service)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// The service of a compose file that has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rules {
     /// List the rules in the order in which they are tried
+    #[command(after_help = "\
+Examples:
+  nsyscope rules list
+  nsyscope rules list --rules mine.toml --format json")]
     List,
     /// Check a rule file: patterns, keys, examples
+    #[command(after_help = "\
+Examples:
+  nsyscope rules check mine.toml")]
     Check {
         /// The rule file
         #[arg(value_name = "FILE.toml")]
         file: PathBuf,
     },
     /// Classify names, one a line; prints JSON lines with --format json
+    #[command(after_help = "\
+Examples:
+  nsyscope rules classify names.txt
+  nsyscope rules classify --format json < names.txt")]
     Classify {
         /// A file with one name a line [default: standard input]
         file: Option<PathBuf>,
@@ -179,7 +371,7 @@ pub(crate) enum Rules {
 }
 
 /// Run a command under nsys with the options that the analysis needs, then export to SQLite.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   nsyscope record -o run -- python serve.py
@@ -197,6 +389,31 @@ pub(crate) struct Record {
     #[arg(value_name = "NSYS OPTIONS", allow_hyphen_values = true)]
     pub(crate) nsys: Vec<String>,
     /// The command to profile, with its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+impl Record {
+    /// Sorts out what clap hands over once an option of nsys was met: all that follows, the
+    /// `--` and our own options among it.
+    pub(crate) fn untangle(&mut self, global: &mut Global) {
+        if self.command.is_empty()
+            && let Some(at) = self.nsys.iter().position(|word| word == "--")
+        {
+            self.command = self.nsys.split_off(at + 1);
+            self.nsys.pop();
+        }
+        let mut words = std::mem::take(&mut self.nsys).into_iter();
+        while let Some(word) = words.next() {
+            if word == "--print" {
+                self.print = true;
+            } else if word == "-o" || word == "--output" {
+                global.output = words.next().map(PathBuf::from).or(global.output.take());
+            } else if let Some(path) = word.strip_prefix("--output=") {
+                global.output = Some(PathBuf::from(path));
+            } else {
+                self.nsys.push(word);
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod output;
 mod progress;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -34,11 +35,11 @@ fn message(error: &anyhow::Error) -> String {
     // The library's message holds its cause; others are told with theirs.
     if error.downcast_ref::<nsyscope::Error>().is_none() {
         for cause in error.chain().skip(1) {
-            text.push_str(&format!(": {}", printable(&cause.to_string())));
+            let _ = write!(text, ": {}", printable(&cause.to_string()));
         }
     }
     if let Some(hint) = hint {
-        text.push_str(&format!("\nhint: {}", printable(hint)));
+        let _ = write!(text, "\nhint: {}", printable(hint));
     }
     text
 }

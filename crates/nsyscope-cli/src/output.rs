@@ -27,7 +27,23 @@ macro_rules! answer {
     )+};
 }
 
-answer!(nsyscope::report::Report, nsyscope::report::KernelsReport, nsyscope::report::InfoReport);
+answer!(
+    nsyscope::report::Report,
+    nsyscope::report::KernelsReport,
+    nsyscope::report::InfoReport,
+    nsyscope::report::StepsReport,
+    nsyscope::report::TypicalStep,
+    nsyscope::model_report::ModelReport
+);
+
+impl Answer for nsyscope::deploy::Deployment {
+    fn text(&self, options: &ViewOptions) -> String {
+        self.to_text(options.columns())
+    }
+    fn markdown(&self) -> String {
+        self.to_markdown()
+    }
+}
 
 /// Prints an answer as the global options ask.
 pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {

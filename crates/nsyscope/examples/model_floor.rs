@@ -8,6 +8,7 @@ use nsyscope::cost::{CostModel, Parallelism, Phase};
 use nsyscope::hardware::Hardware;
 use nsyscope::model;
 use nsyscope::model_report::{ModelReport, ModelReportInput};
+use nsyscope::report::ViewOptions;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sweep: (vec![tp], vec![1, 8, 32, 128]),
         ..ModelReportInput::new(&architecture)
     })?;
-    print!("{}", report.to_text(160));
+    print!("{}", report.to_text(&ViewOptions::new().width(160)));
     Ok(())
 }

@@ -71,7 +71,7 @@ impl fmt::Debug for Error {
             .field("message", &self.to_string())
             .field("hint", &self.hint)
             .field("source", &self.source)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -67,12 +67,16 @@ codes! {
     GraphsTracedWhole = "graphs_traced_whole", Error, Capture;
     /// Graphs were launched, but the capture holds neither their kernels nor their whole rows.
     GraphsInvisible = "graphs_invisible", Error, Capture;
+    /// Some graph launches left no row of their work, though others did.
+    GraphLaunchesLost = "graph_launches_lost", DataLoss, Capture;
     /// Kernels were launched outside of graph capture and left no row.
     LaunchesWithoutKernel = "launches_without_kernel", DataLoss, Capture;
     /// Most NVTX ranges hold not one CUDA call: rows were lost.
     RangesWithoutCalls = "ranges_without_calls", Error, Capture;
-    /// nsys itself recorded a warning or an error.
+    /// nsys itself recorded a warning or an error about CUDA.
     Diagnostic = "diagnostic", DataLoss, Capture;
+    /// nsys itself recorded a warning or an error about something that is not analysed.
+    DiagnosticOther = "diagnostic_other", Info, Capture;
     /// The capture has no API rows: launches cannot be counted.
     NoApiRows = "no_api_rows", DataLoss, Capture;
     /// The capture does not say which GPU it ran on.
@@ -115,6 +119,12 @@ codes! {
     GpuUnmapped = "gpu_unmapped", Info, Analysis;
     /// Initialisation (fills, random numbers, weight preparation) is part of the figures.
     StartUp = "start_up", Info, Analysis;
+    /// Nothing but session start times, or nothing at all, ties a capture's clock to the others'.
+    ClockUnaligned = "clock_unaligned", DataLoss, Analysis;
+    /// Collectives have no partner on every other rank.
+    CollectivesUnmatched = "collectives_unmatched", DataLoss, Analysis;
+    /// The ranks' collectives do not fit together.
+    RanksDisagree = "ranks_disagree", DataLoss, Analysis;
 }
 
 impl Serialize for Code {

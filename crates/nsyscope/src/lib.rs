@@ -30,7 +30,10 @@ pub mod analysis;
 pub mod attribute;
 pub mod capture;
 pub mod cost;
+pub mod deploy;
+mod document;
 mod error;
+mod format;
 pub mod hardware;
 pub mod health;
 pub mod interval;
@@ -39,6 +42,7 @@ pub mod model;
 pub mod model_report;
 pub mod report;
 mod run;
+pub mod segment;
 pub mod text;
 
 pub use error::{Error, ErrorKind, Result};

@@ -26,24 +26,49 @@ pub fn truncate(text: &str, width: usize) -> String {
     out
 }
 
+/// A count with thousands separated.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Joins lines and runs of blanks, so that a message is one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Shortens absolute paths to their last component: a report says nothing about the
 /// folders of the machine that recorded the capture.
 pub fn without_paths(text: &str) -> String {
+    let ends_path = |c: char| c.is_whitespace() || "\"'`,;()[]{}<>|".contains(c);
     let mut out = String::with_capacity(text.len());
-    for (i, word) in text.split(' ').enumerate() {
-        if i > 0 {
-            out.push(' ');
+    let mut rest = text;
+    // What precedes the rest; a path begins where no word is.
+    let mut before = ' ';
+    while let Some(c) = rest.chars().next() {
+        let windows = c.is_ascii_alphabetic() && rest[1..].starts_with(":\\");
+        if (c == '/' || windows) && !before.is_alphanumeric() && !"._~-".contains(before) {
+            let path = &rest[..rest.find(ends_path).unwrap_or(rest.len())];
+            let folders = path.trim_start_matches('/');
+            if windows || folders.contains('/') {
+                let name = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
+                out.push_str("…/");
+                out.push_str(name.unwrap_or_default());
+                rest = &rest[path.len()..];
+                before = 'x';
+                continue;
+            }
         }
-        let opening = word.len() - word.trim_start_matches(['(', '"', '\'', '[', '`']).len();
-        let (lead, body) = word.split_at(opening);
-        out.push_str(lead);
-        let windows = body.as_bytes().get(1..3) == Some(b":\\");
-        if (body.starts_with('/') && body[1..].contains('/')) || windows {
-            out.push_str("…/");
-            out.push_str(body.rsplit(['/', '\\']).next().unwrap_or_default());
-        } else {
-            out.push_str(body);
-        }
+        out.push(c);
+        before = c;
+        rest = &rest[c.len_utf8()..];
     }
     out
 }
@@ -62,7 +87,16 @@ mod tests {
     fn paths_lose_their_folders() {
         assert_eq!(without_paths("see /home/me/run/log.txt for more"), "see …/log.txt for more");
         assert_eq!(without_paths("(C:\\Users\\me\\x.log)"), "(…/x.log)");
-        assert_eq!(without_paths("a / b and 3/4"), "a / b and 3/4");
+        assert_eq!(without_paths("a / b and 3/4, and/or/not"), "a / b and 3/4, and/or/not");
+        assert_eq!(without_paths("file:///home/me/x.so,/opt/me/y.so"), "file:…/x.so,…/y.so");
+        assert_eq!(without_paths("echo 1 >/proc/sys/kernel/level"), "echo 1 >…/level");
+        assert_eq!(without_paths("in /home/me/."), "in …/.");
+        assert_eq!(without_paths("at /tmp µs"), "at /tmp µs");
+    }
+
+    #[test]
+    fn messages_become_one_line() {
+        assert_eq!(one_line(" a\n b\r\n\tc  "), "a b c");
     }
 
     #[test]

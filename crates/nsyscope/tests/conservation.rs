@@ -67,11 +67,7 @@ fn every_rank_adds_up() {
                 assert!(row.alone_ns <= row.exposed_ns && row.exposed_ns <= row.busy_ns, "{name}");
             }
         }
-        if !report.rank_times.is_empty() {
-            let shares = report.breakdown.iter().map(|row| row.exposed_share).sum::<f64>()
-                + report.idle.iter().map(|row| row.share).sum::<f64>();
-            assert!((shares - 1.0).abs() < 1e-9, "{name}: shares sum to {shares}");
-        }
+        common::assert_shares_add_up(&report, &name.to_string());
         if let Some(known) = report.classification.classified_time_share {
             assert!(known >= 0.99, "{name}: {known} of kernel time is classified");
         }

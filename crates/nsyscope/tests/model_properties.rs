@@ -7,6 +7,7 @@ use nsyscope::cost::{CostModel, ExpertExchange, KvCacheFormat, Options, Parallel
 use nsyscope::hardware::Hardware;
 use nsyscope::model::{self, Architecture};
 use nsyscope::model_report::{ModelReport, ModelReportInput, StepView};
+use nsyscope::report::ViewOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -148,7 +149,10 @@ fn price(arch: &Architecture, parallelism: Parallelism, phase: Phase, options: O
         ..ModelReportInput::new(arch)
     });
     if let Ok(report) = report {
-        for (width, text) in [(40, report.to_text(40)), (120, report.to_text(120))] {
+        for (width, text) in [
+            (40, report.to_text(&ViewOptions::new().width(40))),
+            (120, report.to_text(&ViewOptions::new().width(120))),
+        ] {
             assert!(!text.is_empty(), "{width}");
         }
         serde_json::to_string(&report).unwrap();

@@ -23,7 +23,11 @@ pub(crate) fn run(global: &Global, command: &args::Kernels) -> Result<()> {
         .as_deref()
         .map(|text| {
             regex::Regex::new(text).map_err(|error| {
-                Error::new(ErrorKind::Argument, format!("`--explain {text}` is no regular expression: {error}"))
+                // The lines before the last repeat the pattern with a mark below it.
+                let reason = error.to_string();
+                let reason = reason.lines().last().unwrap_or_default();
+                let reason = reason.trim_start_matches("error: ");
+                Error::new(ErrorKind::Argument, format!("`--explain {text}` is no regular expression: {reason}"))
                     .with_hint("escape characters such as `<`, `(` and `[` with a backslash, or leave them out")
             })
         })
@@ -31,7 +35,7 @@ pub(crate) fn run(global: &Global, command: &args::Kernels) -> Result<()> {
     let mut options = ReadOptions::activities_only();
     // Rows are checked against their launches, so that no figure rests on damaged ones.
     options.api = true;
-    let run = super::read(global, &command.captures, &options)?;
+    let run = super::read(global, &command.captures, options)?;
     if let Some(pattern) = pattern {
         return explain(global, &run, &classifier, &pattern);
     }
@@ -53,7 +57,7 @@ fn explain(
     let names: BTreeMap<&str, Option<&str>> = run
         .traces()
         .iter()
-        .flat_map(|trace| trace.kernel_names())
+        .flat_map(nsyscope::capture::Trace::kernel_names)
         .filter(|name| pattern.is_match(&name.demangled))
         .map(|name| (&*name.demangled, name.mangled.as_deref()))
         .collect();

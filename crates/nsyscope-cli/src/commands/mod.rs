@@ -1,10 +1,13 @@
 //! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
 
+mod deployment;
 mod info;
 mod kernels;
+mod model;
 mod record;
 mod report;
 mod rules;
+mod steps;
 
 use std::path::PathBuf;
 
@@ -23,7 +26,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Report(command) => report::run(global, command),
         Command::Info(command) => info::run(global, command),
+        Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
+        Command::Model(command) => model::run(global, command),
+        Command::Deployment(command) => deployment::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {
@@ -57,10 +63,10 @@ fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
 }
 
 /// Opens and reads captures of one run.
-fn read(global: &Global, paths: &[PathBuf], options: &ReadOptions) -> Result<Run> {
+fn read(global: &Global, paths: &[PathBuf], options: ReadOptions) -> Result<Run> {
     let traces = open(global, paths)?
         .iter()
-        .map(|capture| capture.read_with(options))
+        .map(|capture| capture.read_with(&options))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Run::new(traces))
 }

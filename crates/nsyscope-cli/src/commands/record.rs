@@ -56,6 +56,13 @@ fn plan(base: &Path, nsys: &[String], command: &[String]) -> Plan {
 }
 
 pub(crate) fn run(global: &Global, command: &args::Record) -> Result<()> {
+    let (mut global, mut command) = (global.clone(), command.clone());
+    command.untangle(&mut global);
+    if command.command.is_empty() {
+        return Err(Error::new(ErrorKind::Argument, "no command to profile was given")
+            .with_hint("put it after `--`: `nsyscope record -o run -- vllm serve MODEL`")
+            .into());
+    }
     let base = global.output.as_deref().unwrap_or(Path::new("capture"));
     let base = match base.extension().and_then(OsStr::to_str) {
         Some("nsys-rep" | "sqlite") => base.with_extension(""),
@@ -77,7 +84,14 @@ pub(crate) fn run(global: &Global, command: &args::Record) -> Result<()> {
                 .into());
         }
     }
-    execute(&plan.profile)?;
+    if let Err(error) = execute(&plan.profile) {
+        // nsys ends as the profiled command does, and a server that is stopped after its
+        // recording ends badly.
+        if !plan.report.is_file() {
+            return Err(error);
+        }
+        eprintln!("note: {error}; the report was written all the same");
+    }
     if !plan.report.is_file() {
         return Err(Error::new(ErrorKind::Tool, "nsys ended without writing this report")
             .in_file(&plan.report)

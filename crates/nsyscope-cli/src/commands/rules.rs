@@ -49,8 +49,17 @@ fn list(global: &Global) -> Result<()> {
 
 fn check(global: &Global, file: &Path) -> Result<()> {
     let report = nsyscope::kernel::check(file)?;
-    let text =
-        if global.format == Format::Json { output::json(&report)? } else { report.to_string() };
+    let text = if global.format == Format::Json {
+        #[derive(serde::Serialize)]
+        struct Answer<'a, T> {
+            schema: &'static str,
+            #[serde(flatten)]
+            report: &'a T,
+        }
+        output::json(&Answer { schema: "nsyscope.rules_check/1", report: &report })?
+    } else {
+        report.to_string()
+    };
     output::write(global, &text)?;
     match report.first_error() {
         Some(error) => Err(error.into()),
@@ -73,7 +82,7 @@ fn classify(global: &Global, file: Option<&Path>) -> Result<()> {
     let mut text = String::new();
     for name in String::from_utf8_lossy(&bytes).lines().filter(|line| !line.trim().is_empty()) {
         let found = classifier.classify(name, None);
-        let rule = found.rule.as_ref().map(|rule| rule.as_str());
+        let rule = found.rule.as_ref().map(nsyscope::kernel::RuleId::as_str);
         if global.format == Format::Json {
             let line = json!({ "name": name, "category": found.category, "rule": rule });
             let _ = writeln!(text, "{line}");

@@ -3,6 +3,7 @@
 mod activities;
 mod breakdown;
 mod classes;
+mod collectives;
 mod copies;
 mod distribution;
 mod kernels;
@@ -13,6 +14,10 @@ mod wall;
 pub use activities::{Activity, ActivityKind, activities};
 pub use breakdown::{RankTime, rank_times};
 pub use classes::Classes;
+pub use collectives::{
+    Call, CallMember, ClockAlignment, ClockSource, CollectiveGroup, CollectiveRow, Collectives,
+    LateRank, Longer, Overlap, RankCollectives, Skew, UnmatchedRow, bus_factor, collectives,
+};
 pub use copies::{CopyRow, SizeRow, copy_rows};
 pub use distribution::Distribution;
 pub use kernels::{GroupBy, KernelRow, kernel_rows};

@@ -30,6 +30,16 @@ fn is_model(category: &str) -> bool {
     matches!(family, "attention" | "linear_attention" | "moe" | "norm" | "rope" | "kv_cache")
 }
 
+/// How far a rank has been looked at.
+#[derive(Default)]
+struct Progress {
+    rank: u32,
+    first: Option<i64>,
+    activities: u64,
+    busy_ns: i64,
+    until_ns: Option<i64>,
+}
+
 /// The start-up of each rank that has one: what ran before the first kernel of attention,
 /// experts, norm, rotary embedding or KV cache. Nothing for a rank without such a kernel,
 /// since there it cannot be told.
@@ -37,13 +47,13 @@ pub fn start_up(run: &Run, classes: &Classes) -> Vec<StartUp> {
     let model: Vec<bool> = classes.categories().iter().map(|c| is_model(c.as_str())).collect();
     let mut out = Vec::new();
     for (file, trace) in run.traces().iter().enumerate() {
-        let mut ranks: Vec<(u32, Option<i64>, u64, i64, Option<i64>)> = run
+        let mut ranks: Vec<Progress> = run
             .ranks()
             .iter()
             .filter(|rank| rank.file == file)
-            .map(|rank| (rank.rank, None, 0, 0, None))
+            .map(|rank| Progress { rank: rank.rank, ..Progress::default() })
             .collect();
-        let Some(base) = ranks.first().map(|r| r.0) else { continue };
+        let Some(base) = ranks.first().map(|r| r.rank) else { continue };
         let mut open = ranks.len();
         for activity in activities(trace) {
             if open == 0 {
@@ -53,21 +63,26 @@ pub fn start_up(run: &Run, classes: &Classes) -> Vec<StartUp> {
             if rank == NONE {
                 continue;
             }
-            let (_, first, count, busy, ended) = &mut ranks[(rank - base) as usize];
-            if ended.is_some() {
+            let progress = &mut ranks[(rank - base) as usize];
+            if progress.until_ns.is_some() {
                 continue;
             }
-            let first = *first.get_or_insert(activity.start);
+            let first = *progress.first.get_or_insert(activity.start);
             if model[classes.activity(file, trace, &activity) as usize] {
-                *ended = Some(activity.start - first);
+                progress.until_ns = Some(activity.start - first);
                 open -= 1;
             } else {
-                *count += 1;
-                *busy += activity.end - activity.start;
+                progress.activities += 1;
+                progress.busy_ns += activity.end - activity.start;
             }
         }
-        out.extend(ranks.into_iter().filter_map(|(rank, _, activities, busy_ns, ended)| {
-            Some(StartUp { rank, until_ns: ended?, activities, busy_ns })
+        out.extend(ranks.into_iter().filter_map(|progress| {
+            Some(StartUp {
+                rank: progress.rank,
+                until_ns: progress.until_ns?,
+                activities: progress.activities,
+                busy_ns: progress.busy_ns,
+            })
         }));
     }
     out

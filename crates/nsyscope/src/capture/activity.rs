@@ -214,7 +214,7 @@ impl Faults {
 /// A correlation id as a dense key; CUPTI's are 32 bits and 0 means none.
 pub(crate) fn correlation(value: Option<i64>) -> u32 {
     match value.map(u32::try_from) {
-        Some(Ok(0)) | None | Some(Err(_)) => NONE,
+        Some(Ok(0) | Err(_)) | None => NONE,
         Some(Ok(id)) => id,
     }
 }

@@ -3,17 +3,19 @@
 use rustc_hash::FxHashSet;
 
 use super::NONE;
+use super::activity::ActivityColumns;
 use super::api::ApiKind;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
+use crate::text::count;
 
-pub(crate) fn check(trace: &Trace, options: &ReadOptions) -> Health {
+pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     let mut health = Health::default();
     kernels(trace, &mut health);
     graphs(trace, &mut health);
     if options.api {
         launches(trace, &mut health);
-        launches_without_kernel(trace, &mut health);
+        launches_without_work(trace, &mut health);
         if options.nvtx {
             ranges_without_calls(trace, &mut health);
         }
@@ -23,7 +25,7 @@ pub(crate) fn check(trace: &Trace, options: &ReadOptions) -> Health {
             Code::NoGpuInfo,
             "TARGET_INFO_GPU",
             1,
-            "the export does not describe the GPU: name the GPU to get floors",
+            "the export does not describe the GPU: its model and memory bandwidth are unknown",
         );
     }
     health
@@ -33,15 +35,27 @@ fn kernels(trace: &Trace, health: &mut Health) {
     if !trace.kernels().is_empty() {
         return;
     }
-    let message = if trace.captured().kernels {
-        "the kernel table is empty: nothing can be said about kernels"
-    } else if !trace.api().is_empty() {
-        "no kernels were captured although the CUDA API was traced: the driver is newer than nsys \
-         supports, the profiler may not trace GPUs inside this container or WSL, rows were lost, or \
-         the capture range held no work; nothing can be said about kernels"
+    let table = if trace.captured().kernels {
+        "the kernel table is empty"
     } else {
-        "no kernels were captured: record with --trace=cuda, and check that the profiled command \
-         itself (or a child of it) uses the GPU"
+        "no kernels were captured"
+    };
+    let calls = trace.api().len() as u64;
+    let launches = count_launches(trace);
+    let message = if calls > 0 {
+        format!(
+            "{table} although the CUDA API was traced ({} calls, {} of them launches): the driver \
+             is newer than nsys supports, the profiler may not trace GPUs inside this container or \
+             WSL, rows were lost, or the capture range held no work; nothing can be said about \
+             kernels",
+            count(calls),
+            count(launches),
+        )
+    } else {
+        format!(
+            "{table}: record with --trace=cuda, and check that the profiled command itself (or a \
+             child of it) uses the GPU; nothing can be said about kernels"
+        )
     };
     health.note(Code::NoKernels, KERNEL, 1, message);
 }
@@ -63,7 +77,7 @@ fn graphs(trace: &Trace, health: &mut Health) {
             "CUDA graphs were launched, but the capture holds no rows of their work: busy time \
              is missing it; export with nsys 2024.2 or later, or record with --cuda-graph-trace=node",
         ),
-        TraceKind::Empty | TraceKind::Eager | TraceKind::GraphNodes => {}
+        TraceKind::Empty | TraceKind::NoKernels | TraceKind::Eager | TraceKind::GraphNodes => {}
     }
 }
 
@@ -95,8 +109,15 @@ fn launches(trace: &Trace, health: &mut Health) {
     }
 }
 
-/// A launch makes a kernel row, unless it is recorded into a graph under stream capture.
-fn launches_without_kernel(trace: &Trace, health: &mut Health) {
+fn count_launches(trace: &Trace) -> u64 {
+    (0..trace.api().len())
+        .filter(|&row| matches!(trace.api_kind(row), ApiKind::LaunchKernel | ApiKind::LaunchGraph))
+        .count() as u64
+}
+
+/// A launch makes a row of its work, unless it is recorded into a graph under stream
+/// capture, or its work was still waiting for the GPU when the capture ended.
+fn launches_without_work(trace: &Trace, health: &mut Health) {
     let api = trace.api();
     let names = trace.api_names();
     let begins: Vec<bool> = names
@@ -107,32 +128,57 @@ fn launches_without_kernel(trace: &Trace, health: &mut Health) {
         })
         .collect();
     let ends: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamEndCapture")).collect();
-    let joined: FxHashSet<u32> = [
-        trace.kernels().launch(),
-        trace.memcpys().launch(),
-        trace.memsets().launch(),
-        trace.graphs().launch(),
-    ]
-    .into_iter()
-    .flatten()
-    .copied()
-    .collect();
+    let processes = trace.processes().len();
+    let process_of = |row: usize| trace.threads()[api.thread()[row] as usize].process as usize;
+
+    let tables: [&ActivityColumns; 4] =
+        [trace.kernels(), trace.memcpys(), trace.memsets(), trace.graphs()];
+    let mut joined: FxHashSet<u32> = FxHashSet::default();
+    // Of each process: the last launch that has a row, and when its GPU work ended.
+    let mut last_joined = vec![None; processes];
+    let mut last_end = vec![i64::MIN; processes];
+    for table in tables {
+        for row in 0..table.len() {
+            let process = trace.streams()[table.stream()[row] as usize].process as usize;
+            last_end[process] = last_end[process].max(table.end()[row]);
+            let launch = table.launch()[row];
+            if launch != NONE {
+                joined.insert(launch);
+                let process = process_of(launch as usize);
+                last_joined[process] = last_joined[process].max(Some(launch));
+            }
+        }
+    }
+    // Rows are in order of time. What was launched after the last launch that has a row, and
+    // before the GPU went idle for good, was still queued.
+    let is_lost = |row: usize, process: usize| {
+        !joined.contains(&(row as u32))
+            && (last_joined[process].is_none_or(|last| last > row as u32)
+                || api.start()[row] >= last_end[process])
+    };
     // How many stream captures are open; a capture spans threads where its mode allows it,
     // so it is counted by process.
-    let mut open = vec![0u32; trace.processes().len()];
+    let mut open = vec![0u32; processes];
     let (mut launches, mut lost) = (0u64, 0u64);
+    let (mut graph_launches, mut graphs_lost) = (0u64, 0u64);
     for row in 0..api.len() {
         let name = api.name()[row] as usize;
-        let process = trace.threads()[api.thread()[row] as usize].process as usize;
+        let process = process_of(row);
         if begins[name] {
             open[process] += 1;
         } else if ends[name] {
             open[process] = open[process].saturating_sub(1);
         } else if names[name].kind == ApiKind::LaunchKernel && open[process] == 0 {
             launches += 1;
-            lost += u64::from(!joined.contains(&(row as u32)));
+            lost += u64::from(is_lost(row, process));
+        } else if names[name].kind == ApiKind::LaunchGraph && open[process] == 0 {
+            graph_launches += 1;
+            graphs_lost += u64::from(is_lost(row, process));
         }
     }
+    // Where ids are missing, a launch and a kernel that find no partner may be each other's.
+    let alone = trace.kernels().launch().iter().filter(|&&launch| launch == NONE).count() as u64;
+    let lost = lost.saturating_sub(alone);
     // Kernels that were still running, or set apart, when the capture ended are no loss.
     let set_apart = trace.health().rows_set_apart();
     if lost > set_apart + 2 {
@@ -141,8 +187,23 @@ fn launches_without_kernel(trace: &Trace, health: &mut Health) {
             RUNTIME,
             lost,
             format!(
-                "{lost} of {launches} kernel launches left no kernel row: rows were lost while \
-                 recording or importing; busy times are too small and idle times too large"
+                "{} of {} kernel launches left no kernel row: rows were lost while recording or \
+                 importing; busy times are too small and idle times too large",
+                count(lost),
+                count(launches),
+            ),
+        );
+    }
+    if graphs_lost > set_apart && trace.kind() != TraceKind::GraphsInvisible {
+        health.note(
+            Code::GraphLaunchesLost,
+            RUNTIME,
+            graphs_lost,
+            format!(
+                "{} of {} CUDA graph launches left no row of their work: busy times are too small \
+                 and idle times too large",
+                count(graphs_lost),
+                count(graph_launches),
             ),
         );
     }

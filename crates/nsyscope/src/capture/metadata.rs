@@ -134,23 +134,34 @@ pub(crate) fn read_diagnostics(capture: &Capture, health: &mut Health) -> Result
     let sql = "SELECT severity, text FROM DIAGNOSTIC_EVENT WHERE severity > 1";
     capture.each_row("DIAGNOSTIC_EVENT", sql, |row| {
         if let (Ok(severity), Ok(message)) = (row.get::<_, i64>(0), row.get::<_, String>(1)) {
-            let message = text::without_paths(&message);
-            // Messages may differ in numbers only; each distinct one is told once.
-            let place = text::truncate(message.trim(), 160);
+            let message = text::without_paths(&text::one_line(&message));
+            let place = text::truncate(&message, 160);
             let kind = if severity > 2 { "an error" } else { "a warning" };
-            health.note(
-                Code::Diagnostic,
-                &place,
-                1,
-                format!("nsys recorded {kind}: {}", message.trim()),
-            );
+            let code =
+                if concerns_cuda(&message) { Code::Diagnostic } else { Code::DiagnosticOther };
+            health.note(code, &place, 1, format!("nsys recorded {kind}: {message}"));
         }
         Ok(())
     })
 }
 
+/// Whether a message of nsys is about what is analysed here: OpenGL, CPU samples, the
+/// operating system's calls and the like are not.
+fn concerns_cuda(message: &str) -> bool {
+    let lower = message.to_ascii_lowercase();
+    ["cuda", "cupti", "gpu", "graph", "buffer", "dropped", "lost"].iter().any(|w| lower.contains(w))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn messages_about_other_traces_are_told_apart() {
+        assert!(super::concerns_cuda("Not all CUDA events might have been collected."));
+        assert!(super::concerns_cuda("ActivityFlushAll returned 2: CUPTI_ERROR_INVALID_DEVICE"));
+        assert!(!super::concerns_cuda("No OpenGL events collected. Does the process use OpenGL?"));
+        assert!(!super::concerns_cuda("No NVTX events collected. Does the process use NVTX?"));
+    }
+
     #[test]
     fn cuda_versions_read_as_people_write_them() {
         assert_eq!(super::cuda_version("13000"), "13.0");

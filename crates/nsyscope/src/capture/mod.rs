@@ -35,7 +35,7 @@ pub use open::{Capture, OpenOptions, Progress};
 pub use schema::{Schema, Table};
 pub use sync::{SyncKind, SyncTable};
 pub use target::{Gpu, Process, Stream, Thread};
-pub use trace::{ReadOptions, Trace, TraceKind};
+pub use trace::{Captured, ReadOptions, Trace, TraceKind};
 
 /// Stands in index columns for "there is none".
 pub const NONE: u32 = u32::MAX;

@@ -1,5 +1,6 @@
 //! Opening a capture: what is this file, and how does SQLite get at it without writing a byte.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -251,7 +252,10 @@ fn connect(database: &Path) -> Result<Connection> {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
                 uri.push(char::from(byte));
             }
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(uri, "%{byte:02X}");
+            }
         }
     }
     uri.push_str("?mode=ro&immutable=1");

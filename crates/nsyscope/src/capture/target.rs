@@ -117,7 +117,7 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
             table.column_or_null("busLocation"),
         );
         capture.each_row("TARGET_INFO_GPU", &sql, |row| {
-            let gpu = gpu(row)?;
+            let gpu = gpu(row);
             // Windows lists its software renderer as a GPU with nothing.
             if gpu.sm_count.is_some() || !gpu.name.contains("Basic Render") {
                 out.gpus.push(gpu);
@@ -141,7 +141,7 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
             table.column_or_null("pid"),
         );
         capture.each_row("TARGET_INFO_CUDA_GPU", &sql, |row| {
-            let mut gpu = gpu(row)?;
+            let mut gpu = gpu(row);
             // This table's bandwidth is in kB/s, as CUPTI's device record has it.
             gpu.memory_bandwidth_bytes_per_s = gpu.memory_bandwidth_bytes_per_s.map(|v| v * 1000);
             let pid = row.get::<_, Option<i64>>(8).ok().flatten().unwrap_or(0);
@@ -183,10 +183,10 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
     Ok(out)
 }
 
-fn gpu(row: &rusqlite::Row<'_>) -> rusqlite::Result<Gpu> {
+fn gpu(row: &rusqlite::Row<'_>) -> Gpu {
     let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
     let text = |i: usize| row.get::<_, Option<String>>(i).ok().flatten();
-    Ok(Gpu {
+    Gpu {
         id: int(0).unwrap_or(-1),
         name: text(1).unwrap_or_default().trim().to_owned(),
         compute_capability: match (positive(int(2)), int(3)) {
@@ -197,7 +197,7 @@ fn gpu(row: &rusqlite::Row<'_>) -> rusqlite::Result<Gpu> {
         memory_bandwidth_bytes_per_s: positive(int(5)).map(|v| v as u64),
         memory_bytes: positive(int(6)).map(|v| v as u64),
         bus: text(7).filter(|bus| !bus.is_empty()),
-    })
+    }
 }
 
 /// The process id inside a global id: bits 24 to 47.

@@ -69,6 +69,8 @@ impl ReadOptions {
 pub enum TraceKind {
     /// No GPU activity at all.
     Empty,
+    /// Copies or fills alone: neither a kernel nor a graph.
+    NoKernels,
     /// Every kernel was launched on its own.
     Eager,
     /// CUDA graphs ran, and the kernels inside were traced one by one.
@@ -86,6 +88,7 @@ impl TraceKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "empty",
+            Self::NoKernels => "no_kernels",
             Self::Eager => "eager",
             Self::GraphNodes => "graph_nodes",
             Self::WholeGraphs => "whole_graphs",
@@ -98,9 +101,12 @@ impl TraceKind {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Empty => "no GPU activity was captured",
+            Self::NoKernels => {
+                "neither kernels nor CUDA graphs were captured, only memory copies or fills"
+            }
             Self::Eager => "eager: every kernel was launched on its own",
             Self::GraphNodes => {
-                "CUDA graphs traced by node: every kernel is visible; node tracing makes small kernels look longer"
+                "CUDA graphs traced by node: the kernels inside are visible; node tracing makes small kernels look longer"
             }
             Self::WholeGraphs => {
                 "CUDA graphs traced as a whole: the kernels inside are hidden, only each replay's time is known; record with --cuda-graph-trace=node to see them"
@@ -143,6 +149,7 @@ pub struct Trace {
 /// Which kinds of rows the export has a table for: absence is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools, reason = "one flag a table")]
 pub struct Captured {
     /// A kernel table.
     pub kernels: bool,
@@ -175,7 +182,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`].
     pub fn read_with(&self, options: &ReadOptions) -> Result<Trace> {
-        Reader::new(self).read(options).map_err(|error| error.in_file(self.path()))
+        Reader::new(self).read(*options).map_err(|error| error.in_file(self.path()))
     }
 }
 
@@ -215,10 +222,19 @@ impl<'c> Reader<'c> {
         }
         // What an absent column costs is said once, for the table that matters most.
         if name == KERNEL {
+            // Where the calls do not say their process either, both count as one process's.
+            let api_by_process = [RUNTIME, DRIVER]
+                .iter()
+                .filter_map(|name| self.capture.schema().table(name))
+                .any(|table| table.has("globalTid"));
             for (column, cost) in [
                 (
                     "globalPid",
-                    "processes cannot be told apart, and kernels not joined to their launches",
+                    if api_by_process {
+                        "processes cannot be told apart, and kernels not joined to their launches"
+                    } else {
+                        "processes cannot be told apart"
+                    },
                 ),
                 ("deviceId", "GPUs cannot be told apart"),
                 ("contextId", "contexts cannot be told apart"),
@@ -247,7 +263,7 @@ impl<'c> Reader<'c> {
         read_activities(self.capture, table, &mut self.streams, &mut self.health).map(Some)
     }
 
-    fn read(mut self, options: &ReadOptions) -> Result<Trace> {
+    fn read(mut self, options: ReadOptions) -> Result<Trace> {
         let capture = self.capture;
         let schema = capture.schema();
         let metadata = metadata::read(capture, &mut self.health)?;
@@ -383,10 +399,13 @@ impl<'c> Reader<'c> {
         join(&mut graphs);
         join(&mut syncs);
 
-        trust::set_apart(&mut kernels, KERNEL, &api, |t, row| t.node[row] != NONE, health);
-        trust::set_apart(&mut memcpys, MEMCPY, &api, MemcpyTable::in_graph, health);
-        trust::set_apart(&mut memsets, MEMSET, &api, |_, _| true, health);
-        trust::set_apart(&mut graphs, GRAPH, &api, |_, _| false, health);
+        // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
+        let in_order = |stream: u32| streams[stream as usize].stream >= 0;
+        let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
+        trust::set_apart(&mut kernels, KERNEL, &api, in_order, node, health);
+        trust::set_apart(&mut memcpys, MEMCPY, &api, in_order, MemcpyTable::in_graph, health);
+        trust::set_apart(&mut memsets, MEMSET, &api, in_order, |_, _| true, health);
+        trust::set_apart(&mut graphs, GRAPH, &api, in_order, |_, _| false, health);
 
         let captured = Captured {
             kernels: schema.table(KERNEL).is_some(),
@@ -488,6 +507,7 @@ impl Trace {
             (false, true) => TraceKind::WholeGraphs,
             (false, false) if self.graph_launches() > 0 => TraceKind::GraphsInvisible,
             (false, false) if self.activity_count() == 0 => TraceKind::Empty,
+            (false, false) if self.kernels.is_empty() => TraceKind::NoKernels,
             (false, false) => TraceKind::Eager,
         }
     }

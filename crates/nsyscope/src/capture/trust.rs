@@ -14,19 +14,22 @@ use crate::health::{Code, Health};
 /// dependent launch) are not containment and reach 13 µs in real captures.
 const OVERRUN_SLACK_NS: i64 = 20_000;
 
-/// How far a kernel may start before its launch call, in ns: GPU and CPU clocks are
-/// aligned by nsys to a few µs.
-const LAUNCH_SLACK_NS: i64 = 50_000;
+/// How far a kernel may start before its launch call, in ns. nsys aligns the clocks of GPU
+/// and CPU well: in forty real captures no kernel starts before its call, and the shortest
+/// delay is 3.4 µs.
+const LAUNCH_SLACK_NS: i64 = 10_000;
 
 /// If more than one in this many activities starts before its launch, the clocks disagree.
 const CLOCK_OFFSET_SHARE: usize = 50;
 
-/// Checks a table's rows; `in_graph` says whether a row is a CUDA graph node (branches of
-/// one graph run concurrently under one stream id).
+/// Checks a table's rows; `in_order` says whether a stream is known to be one, and `in_graph`
+/// whether a row is a CUDA graph node (branches of one graph run concurrently under one
+/// stream id).
 pub(crate) fn set_apart<T: ActivityTable>(
     table: &mut T,
     name: &str,
     api: &ApiTable,
+    in_order: impl Fn(u32) -> bool,
     in_graph: impl Fn(&T, usize) -> bool,
     health: &mut Health,
 ) {
@@ -41,11 +44,11 @@ pub(crate) fn set_apart<T: ActivityTable>(
         }
         verdict[row].get_or_insert(code);
     };
-    for row in outside(table.columns()) {
+    for row in outside(table.columns(), api) {
         mark(row, Code::OutsideCapture);
     }
     before_launch(table.columns(), api, name, health, &mut mark);
-    overruns(table.columns(), |row| in_graph(table, row), &mut mark);
+    overruns(table.columns(), in_order, |row| in_graph(table, row), &mut mark);
     if verdict.is_empty() {
         return;
     }
@@ -61,8 +64,8 @@ pub(crate) fn set_apart<T: ActivityTable>(
         ),
         (
             Code::StreamOverrun,
-            "rows that claim to run on while later work of the same in-order stream ran and \
-             ended were set apart: they are in no figure",
+            "rows that contradict others of their in-order stream, which ran and ended while they \
+             claim to run, were set apart: they are in no figure",
         ),
     ] {
         let rows = || verdict.iter().enumerate().filter(|(_, v)| **v == Some(code)).map(|(i, _)| i);
@@ -74,20 +77,35 @@ pub(crate) fn set_apart<T: ActivityTable>(
     table.keep(&keep);
 }
 
-/// Rows whose times lie far outside those of nearly all others.
-fn outside(columns: &ActivityColumns) -> Vec<usize> {
+/// Rows whose times lie far outside those of nearly all others, and that no launch call nearby
+/// vouches for: initialisation may well run minutes before the rest.
+fn outside(columns: &ActivityColumns, api: &ApiTable) -> Vec<usize> {
+    /// In ns. No queue delays work by more, and no capture that is mostly idle is longer.
+    const MINUTE: i64 = 60_000_000_000;
+    const HOUR: i64 = 60 * MINUTE;
     let count = columns.len();
     let start = &columns.start;
-    // Starts are ascending: the window of all but one in a thousand at either end.
-    let trim = count / 1000 + usize::from(count > 20);
-    let low = start[trim.min(count - 1)];
-    let high = start[count - 1 - trim.min(count - 1)];
-    let span = high.saturating_sub(low).max(0);
-    // Ten times the capture's length, and a minute, on either side.
-    let margin = span.saturating_mul(10).saturating_add(60_000_000_000);
-    let earliest = low.saturating_sub(margin);
-    let latest = high.saturating_add(margin);
-    (0..count).filter(|&row| start[row] < earliest || columns.end[row] > latest).collect()
+    // Starts are ascending: the window of all but a handful, or one in a hundred, at either end.
+    let trim = (count / 100 + 8).min((count - 1) / 3);
+    let (low, high) = (start[trim], start[count - 1 - trim]);
+    let span = high.saturating_sub(low).saturating_mul(10);
+    let is_near = |row: usize, low: i64, high: i64, margin: i64| {
+        let margin = span.saturating_add(margin);
+        start[row] >= low.saturating_sub(margin) && columns.end[row] <= high.saturating_add(margin)
+    };
+    (0..count)
+        .filter(|&row| {
+            // Nearly all rows are decided here.
+            !is_near(row, low, high, MINUTE)
+                && match columns.launch[row] {
+                    NONE => !is_near(row, low, high, HOUR),
+                    launch => {
+                        let at = api.start[launch as usize];
+                        !is_near(row, at, at, MINUTE)
+                    }
+                }
+        })
+        .collect()
 }
 
 fn before_launch(
@@ -123,38 +141,74 @@ fn before_launch(
     }
 }
 
-/// Rows that contain later work of their own stream.
+/// A row that outlasts at least this many later rows of its stream is the odd one; if it
+/// outlasts fewer, they are.
+const OUTLASTED: usize = 3;
+
+/// How many rows of one stream are watched at a time; real ones overlap in twos and threes.
+const WATCHED: usize = 16;
+
+/// A row that has not ended yet, and the rows of its stream that it outlasts.
+struct Open {
+    row: u32,
+    outlasts: [u32; OUTLASTED],
+    count: usize,
+}
+
+/// Rows that outlast later work of their own in-order stream: one of the two cannot be true.
+///
+/// The row that claims the most is only taken for the odd one if several others contradict
+/// it. So neither a wrong end nor a wrong row inside a long kernel costs more than its own time.
 fn overruns(
     columns: &ActivityColumns,
+    in_order: impl Fn(u32) -> bool,
     in_graph: impl Fn(usize) -> bool,
     mark: &mut impl FnMut(usize, Code),
 ) {
     let streams = columns.stream.iter().max().map_or(0, |&s| s as usize + 1);
-    // The kept row of each stream that ends last so far.
-    let mut open = vec![NONE; streams];
-    // A row that contains several others is the odd one, not they; marks are made
-    // as soon as one contained row is seen, so `open` falls back to the contained row.
+    let mut open: Vec<Vec<Open>> = (0..streams).map(|_| Vec::new()).collect();
+    let close = |open: Open, mark: &mut dyn FnMut(usize, Code)| {
+        for &row in &open.outlasts[..open.count] {
+            mark(row as usize, Code::StreamOverrun);
+        }
+    };
     for row in 0..columns.len() {
-        let slot = &mut open[columns.stream[row] as usize];
-        if *slot == NONE {
-            *slot = row as u32;
+        let stream = columns.stream[row];
+        if !in_order(stream) {
             continue;
         }
-        let last = *slot as usize;
-        let same_replay = columns.correlation[row] == columns.correlation[last]
-            && columns.correlation[row] != NONE
-            && in_graph(row);
-        if same_replay {
-            if columns.end[row] > columns.end[last] {
-                *slot = row as u32;
+        let (start, end) = (columns.start[row], columns.end[row]);
+        let list = &mut open[stream as usize];
+        let mut i = 0;
+        while let Some(other) = list.get_mut(i) {
+            let long = other.row as usize;
+            if columns.end[long] <= start {
+                close(list.swap_remove(i), mark);
+                continue;
             }
-            continue;
+            let same_replay = columns.correlation[row] == columns.correlation[long]
+                && columns.correlation[row] != NONE
+                && in_graph(row);
+            if !same_replay && end.saturating_add(OVERRUN_SLACK_NS) < columns.end[long] {
+                other.outlasts[other.count] = row as u32;
+                other.count += 1;
+                if other.count == OUTLASTED {
+                    mark(long, Code::StreamOverrun);
+                    list.swap_remove(i);
+                    continue;
+                }
+            }
+            i += 1;
         }
-        if columns.end[row].saturating_add(OVERRUN_SLACK_NS) < columns.end[last] {
-            mark(last, Code::StreamOverrun);
-            *slot = row as u32;
-        } else if columns.end[row] >= columns.end[last] {
-            *slot = row as u32;
+        // Most rows end before the next one starts; only those that do not are looked at again.
+        if list.len() == WATCHED {
+            list.swap_remove(0);
+        }
+        list.push(Open { row: row as u32, outlasts: [NONE; OUTLASTED], count: 0 });
+    }
+    for list in open {
+        for open in list {
+            close(open, mark);
         }
     }
 }

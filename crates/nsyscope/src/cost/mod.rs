@@ -5,6 +5,7 @@
 //! the least time that a GPU and its links allow.
 
 mod collective;
+mod deployed;
 mod floor;
 mod graph;
 mod memory;
@@ -13,6 +14,7 @@ mod setup;
 mod sweep;
 
 pub use collective::{CollectiveCost, algorithm_bandwidth, bus_bandwidth, bus_factor, nccl_time};
+pub use deployed::forced_protocol;
 pub use floor::{Bound, CostModel, Floor, StepFloor};
 pub use graph::{LayerBody, StepGraph, Totals, distinct_experts};
 pub use memory::{cache_bytes_per_token, resident_weight_bytes, state_bytes_per_sequence};

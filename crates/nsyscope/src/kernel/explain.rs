@@ -144,8 +144,9 @@ fn near_miss(rule: &Rule, name: &KernelName<'_>, mangled: Option<&str>) -> Optio
 }
 
 fn excerpt(text: &str) -> String {
+    let text = crate::text::printable(text);
     match text.char_indices().nth(EXCERPT) {
-        None => text.to_owned(),
+        None => text.into_owned(),
         Some((end, _)) => format!("{}...", &text[..end]),
     }
 }
@@ -154,7 +155,8 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.category)?;
         writeln!(f, "  name      {}", excerpt(&self.name))?;
-        writeln!(f, "  function  {}", if self.function.is_empty() { "-" } else { &self.function })?;
+        let function = if self.function.is_empty() { "-" } else { &self.function };
+        writeln!(f, "  function  {}", excerpt(function))?;
         match &self.decided_by {
             Some(hit) => writeln!(f, "  decided   {hit}")?,
             None => writeln!(f, "  decided   no rule fits")?,
@@ -188,7 +190,7 @@ impl fmt::Display for RuleHit {
             Origin::Builtin => write!(f, ", order {})", self.order)?,
             Origin::File(path) => write!(f, ", {})", path.display())?,
         }
-        write!(f, ": {} `{}` matches `{}`", self.key, self.pattern, self.matched)?;
+        write!(f, ": {} `{}` matches `{}`", self.key, self.pattern, excerpt(&self.matched))?;
         match &self.condition {
             Some(text) => write!(f, ", where matches `{text}`"),
             None => Ok(()),

@@ -1,83 +1,76 @@
 //! The report as text and Markdown; every number is one of the report's.
 
-use std::fmt::Write as _;
-
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
-
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::model::{FeedForward, Mixer};
 
 use super::{ModelReport, StepView};
 
-/// Tables on a terminal and in Markdown differ in their frame and in whether they wrap.
-#[derive(Clone, Copy)]
-enum Style {
-    Text(u16),
-    Markdown,
-}
-
 impl ModelReport {
-    /// The report as text with tables of at most so many columns.
-    pub fn to_text(&self, width: u16) -> String {
-        self.render(Style::Text(width.max(40)))
+    /// The report as text; tables leave out what a narrow terminal has no room for.
+    pub fn to_text(&self, options: &ViewOptions) -> String {
+        self.document().text(options)
     }
 
     /// The report as Markdown.
     pub fn to_markdown(&self) -> String {
-        self.render(Style::Markdown)
+        self.document().markdown()
     }
 
-    fn render(&self, style: Style) -> String {
-        let mut out = String::new();
-        self.model_section(&mut out, style);
+    fn document(&self) -> Document {
+        let mut blocks = Vec::new();
+        self.model_section(&mut blocks);
         for step in self.step.values() {
-            self.step_section(&mut out, style, step);
+            self.step_section(&mut blocks, step);
         }
         if !self.sweep.is_empty() {
-            self.sweep_section(&mut out, style);
+            self.sweep_section(&mut blocks);
         }
         if !self.warnings.is_empty() {
-            heading(&mut out, style, "Warnings");
-            for warning in &self.warnings {
-                let _ = writeln!(out, "- `{}`: {}", warning.field, warning.message);
-            }
+            blocks.push(Block::Heading("Warnings".to_owned()));
+            blocks.push(Block::Bullets(
+                self.warnings
+                    .iter()
+                    .map(|warning| format!("{}: {}", warning.field, warning.message))
+                    .collect(),
+            ));
         }
-        out
+        Document(blocks)
     }
 
-    fn model_section(&self, out: &mut String, style: Style) {
+    fn model_section(&self, blocks: &mut Vec<Block>) {
         let a = &self.architecture;
         let known = if a.known_family { "" } else { " (unknown family)" };
-        heading(out, style, &format!("Model {}{known}", a.model_type));
+        blocks.push(Block::Title(format!("Model {}{known}", a.model_type)));
         let p = &self.parameters;
-        let mut rows = vec![
-            ["layers".into(), layers_line(self)],
-            ["hidden size".into(), a.hidden_size.to_string()],
-            ["vocabulary".into(), a.vocab_size.to_string()],
-            ["type".into(), sourced(a, "dtype", &a.dtype.name())],
-            ["parameters".into(), billions(p.total)],
-            [
+        let mut rows: Vec<(String, String)> = vec![
+            ("layers".into(), layers_line(self)),
+            ("hidden size".into(), a.hidden_size.to_string()),
+            ("vocabulary".into(), a.vocab_size.to_string()),
+            ("type".into(), sourced(a, "dtype", &a.dtype.name())),
+            ("parameters".into(), billions(p.total)),
+            (
                 "active".into(),
                 format!(
                     "{} ({} without the embedding)",
                     billions(p.active),
                     billions(p.active_without_embedding)
                 ),
-            ],
-            ["checkpoint".into(), bytes(self.checkpoint_bytes)],
-            ["weights on a rank".into(), bytes(self.weight_bytes_per_rank)],
-            ["cache on a rank".into(), format!("{} B a token", self.kv_bytes_per_token_per_rank)],
+            ),
+            ("checkpoint".into(), bytes(self.checkpoint_bytes)),
+            ("weights on a rank".into(), bytes(self.weight_bytes_per_rank)),
+            ("cache on a rank".into(), format!("{} B a token", self.kv_bytes_per_token_per_rank)),
         ];
         if self.state_bytes_per_sequence_per_rank > 0 {
             let state = bytes(Some(self.state_bytes_per_sequence_per_rank));
-            rows.push(["state on a rank".into(), format!("{state} a sequence")]);
+            rows.push(("state on a rank".into(), format!("{state} a sequence")));
         }
         for mixer in &a.mixers {
             if mixer.value != Mixer::None {
-                rows.push([mixer.value.name().into(), mixer_line(&mixer.value, mixer.layers)]);
+                rows.push((mixer.value.name().into(), mixer_line(&mixer.value, mixer.layers)));
             }
         }
         for part in &a.feed_forwards {
-            rows.push([part.value.name().into(), feed_forward_line(&part.value, part.layers)]);
+            rows.push((part.value.name().into(), feed_forward_line(&part.value, part.layers)));
         }
         if let Some(q) = &a.quantization {
             let formats: Vec<String> = q
@@ -86,15 +79,15 @@ impl ModelReport {
                 .map(|f| format!("{} {}", f.format, billions(f.parameters)))
                 .collect();
             let line = format!("{}: {}", q.method, formats.join(", "));
-            rows.push(["quantisation".into(), line]);
+            rows.push(("quantisation".into(), line));
         }
         if a.mtp_layers > 0 {
             let line = format!("{} layers, not part of a step", a.mtp_layers);
-            rows.push(["multi-token prediction".into(), line]);
+            rows.push(("multi-token prediction".into(), line));
         }
-        rows.push(["deployment".into(), deployment_line(self)]);
+        rows.push(("deployment".into(), deployment_line(self)));
         if let Some(hardware) = &self.hardware {
-            rows.push(["GPU".into(), gpu_line(&hardware.gpu)]);
+            rows.push(("GPU".into(), gpu_line(&hardware.gpu)));
             let link = match &hardware.link {
                 Some(link) => format!(
                     "{}, {} GB/s in a ring ({}: {})",
@@ -105,16 +98,12 @@ impl ModelReport {
                 ),
                 None => "unknown".into(),
             };
-            rows.push(["link".into(), link]);
+            rows.push(("link".into(), link));
         }
-        let mut table = table(style, &["", ""], &[]);
-        for row in rows {
-            table.add_row(row);
-        }
-        let _ = writeln!(out, "{}", table.trim_fmt());
+        blocks.push(Block::Facts(rows));
     }
 
-    fn step_section(&self, out: &mut String, style: Style, step: &StepView) {
+    fn step_section(&self, blocks: &mut Vec<Block>, step: &StepView) {
         let what = match step.setup {
             crate::cost::Phase::Decode { batch, context, speculative } => {
                 let proposed = if speculative > 0 {
@@ -128,10 +117,11 @@ impl ModelReport {
                 format!("Prefill step: {tokens} tokens, {batch} sequences, {cached} cached")
             }
         };
-        heading(out, style, &what);
-        let mut summary = table(style, &["a rank", "", ""], &[1]);
+        blocks.push(Block::Heading(what));
+        let mut summary =
+            Grid::new(&[("on a rank", Kind::Words), ("", Kind::Number), ("", Kind::Words)]);
         let mut line = |name: &str, value: String, note: &str| {
-            summary.add_row([name.to_owned(), value, note.to_owned()]);
+            summary.row(vec![name.to_owned(), value, note.to_owned()]);
         };
         line("FLOPs", scientific(step.flops as f64), "");
         line("weights read", bytes(step.weight_bytes), "");
@@ -171,16 +161,34 @@ impl ModelReport {
             let ceiling = step.tokens_per_s_ceiling.map_or("unknown".into(), number);
             line("tokens/s ceiling", ceiling, "all ranks together, one batch in flight");
         }
-        let _ = writeln!(out, "{}\n", summary.trim_fmt());
+        blocks.push(Block::Grid(summary));
 
         // Without hardware there are no floors to show.
         let priced = self.hardware.is_some();
-        let mut headers =
-            vec!["op", "category", "calls", "M", "N", "K", "groups", "weights", "FLOPs", "bytes"];
+        let mut columns = vec![
+            ("op", Kind::Words),
+            ("calls", Kind::Number),
+            ("M", Kind::Number),
+            ("N", Kind::Number),
+            ("K", Kind::Number),
+            ("groups", Kind::Number),
+            ("FLOPs", Kind::Number),
+            ("bytes", Kind::Number),
+        ];
         if priced {
-            headers.extend(["floor", "bound"]);
+            columns.extend([
+                ("floor", Kind::Number),
+                ("per step", Kind::Number),
+                ("bound", Kind::Words),
+            ]);
         }
-        let mut ops = table(style, &headers, &[2, 3, 4, 5, 6, 8, 9, 10]);
+        columns.extend([("weights", Kind::Words), ("category", Kind::Words)]);
+        let mut ops = Grid::new(&columns)
+            .only_from("groups", 85)
+            .only_from("FLOPs", 100)
+            .only_from("bound", 115)
+            .only_from("weights", 130)
+            .only_from("category", 165);
         let mut auxiliary = false;
         for row in &step.ops {
             let mark = if row.auxiliary { "*" } else { "" };
@@ -188,40 +196,52 @@ impl ModelReport {
             let whole = |x: Option<u64>| x.map_or(String::new(), |x| x.to_string());
             let mut cells = vec![
                 format!("{}{mark}", row.op),
-                row.category.to_owned(),
                 row.calls.to_string(),
                 row.m.map_or(String::new(), number),
                 whole(row.n),
                 whole(row.k),
                 row.groups.filter(|g| (g - 1.0).abs() > 1e-9).map_or(String::new(), number),
-                row.weight_format.clone().unwrap_or_default(),
                 if row.flops == 0 { String::new() } else { scientific(row.flops as f64) },
                 bytes(row.bytes),
             ];
             if priced {
                 cells.push(time(row.floor_ns));
+                cells.push(time(row.step_floor_ns));
                 cells.push(row.bound.map_or("", |b| b.as_str()).to_owned());
             }
-            ops.add_row(cells);
+            cells.push(row.weight_format.clone().unwrap_or_default());
+            cells.push(row.category.to_owned());
+            ops.row(cells);
         }
-        let _ = writeln!(out, "{}", ops.trim_fmt());
+        blocks.push(Block::Heading("Operations, in order".to_owned()));
+        blocks.push(Block::Grid(ops));
         if auxiliary {
-            let _ = writeln!(
-                out,
-                "\nFigures are those of one call. Ops with * can be fused away or are too small \
-                 to matter: they count in no total and no floor of the step."
-            );
+            blocks.push(Block::Paragraph(
+                "Figures are those of one call, except per step. Ops with * can be fused away or \
+                 are too small to matter: they count in no total and no floor of the step."
+                    .to_owned(),
+            ));
         }
         if !step.collectives.is_empty() {
-            let mut headers = vec!["collective", "op", "ranks", "count", "message"];
+            let mut columns = vec![
+                ("collective", Kind::Words),
+                ("ranks", Kind::Number),
+                ("count", Kind::Number),
+                ("message", Kind::Number),
+            ];
             if priced {
-                headers.extend(["floor", "expected", "of it latency", "measured"]);
+                columns.extend([
+                    ("floor", Kind::Number),
+                    ("expected", Kind::Number),
+                    ("latency", Kind::Number),
+                    ("measured", Kind::Number),
+                ]);
             }
-            let mut rows = table(style, &headers, &[2, 3, 4, 5, 6, 7, 8]);
+            columns.push(("op", Kind::Words));
+            let mut rows = Grid::new(&columns);
             for c in &step.collectives {
                 let mut cells = vec![
                     c.kind.as_str().to_owned(),
-                    c.op.to_owned(),
                     c.ranks.to_string(),
                     c.count.to_string(),
                     format!("{} B", c.message_bytes),
@@ -230,77 +250,44 @@ impl ModelReport {
                     cells.extend([time(c.floor_ns), time(c.expected_ns), time(c.latency_ns)]);
                     cells.push(c.measured_ns.map_or("-".into(), |ns| time(Some(ns))));
                 }
-                rows.add_row(cells);
+                cells.push(c.op.to_owned());
+                rows.row(cells);
             }
-            let _ = writeln!(out, "\n{}", rows.trim_fmt());
+            blocks.push(Block::Heading("Collectives".to_owned()));
+            blocks.push(Block::Grid(rows));
         }
     }
 
-    fn sweep_section(&self, out: &mut String, style: Style) {
-        heading(out, style, "Sweep");
-        let headers = [
-            "TP",
-            "batch",
-            "tokens",
-            "memory",
-            "compute",
-            "communication",
-            "floor",
-            "tokens/s",
-            "comm. share",
-            "bottleneck",
-        ];
-        let mut rows = table(style, &headers, &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    fn sweep_section(&self, blocks: &mut Vec<Block>) {
+        blocks.push(Block::Heading("Sweep".to_owned()));
+        let mut rows = Grid::new(&[
+            ("TP", Kind::Number),
+            ("batch", Kind::Number),
+            ("tokens", Kind::Number),
+            ("memory", Kind::Number),
+            ("compute", Kind::Number),
+            ("comm.", Kind::Number),
+            ("comm. %", Kind::Number),
+            ("floor", Kind::Number),
+            ("tokens/s", Kind::Number),
+            ("bottleneck", Kind::Words),
+        ]);
         for row in &self.sweep {
-            rows.add_row([
+            rows.row(vec![
                 row.tp.to_string(),
                 row.batch.to_string(),
                 row.tokens.to_string(),
                 time(row.memory_ns),
                 time(row.compute_ns),
                 time(row.communication_ns),
+                row.communication_share.map_or("unknown".into(), percent),
                 time(row.floor_ns),
                 row.tokens_per_s.map_or("unknown".into(), number),
-                row.communication_share.map_or("unknown".into(), percent),
                 row.bottleneck.unwrap_or("unknown").to_owned(),
             ]);
         }
-        let _ = writeln!(out, "{}", rows.trim_fmt());
+        blocks.push(Block::Grid(rows));
     }
-}
-
-fn heading(out: &mut String, style: Style, title: &str) {
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    let _ = match style {
-        Style::Text(_) => writeln!(out, "{title}"),
-        Style::Markdown => writeln!(out, "## {title}\n"),
-    };
-}
-
-fn table(style: Style, headers: &[&str], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    match style {
-        Style::Text(width) => {
-            table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        Style::Markdown => {
-            table.load_style(presets::ASCII_MARKDOWN);
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-    }
-    // A terminal needs no row of empty titles; Markdown has no table without one.
-    if headers.iter().any(|h| !h.is_empty()) || matches!(style, Style::Markdown) {
-        table.set_header(headers.to_vec());
-    }
-    for index in right {
-        if let Some(column) = table.column_mut(*index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn layers_line(report: &ModelReport) -> String {

@@ -1,29 +1,37 @@
 //! From a run to its report.
 
 use crate::analysis::{
-    Classes, GroupBy, RankTime, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
+    Classes, GroupBy, RankTime, collectives, copy_rows, kernel_rows, launch_stats, rank_times,
+    share, start_up,
 };
-use crate::capture::Trace;
+use crate::capture::{Captured, Trace};
+use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
+use crate::segment::{
+    PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
+};
 
+use super::collectives::StepCollectives;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
-    REPORT_SCHEMA, RankSection, RankTimes, Report, StepsSection, UnclassifiedRow, format,
+    REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
 };
 
 /// What a report holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReportOptions {
     /// How many kernels are listed.
     pub top: usize,
+    /// How steps are found.
+    pub steps: StepOptions,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { top: 20 }
+        Self { top: 20, steps: StepOptions::new() }
     }
 }
 
@@ -31,6 +39,13 @@ impl ReportOptions {
     /// The 20 longest kernels.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How steps are found.
+    #[must_use]
+    pub fn steps(mut self, steps: StepOptions) -> Self {
+        self.steps = steps;
+        self
     }
 
     /// How many kernels are listed.
@@ -57,6 +72,12 @@ impl Report {
         kernels.truncate(options.top);
         let start_up = start_up(run, &classes);
         let mut health = run.health().clone();
+        let steps = Steps::find(run, &classes, &options.steps);
+        let step_times = step_times(run, &classes, &steps);
+        let phases = phase_times(run, &classes, &steps, &step_times);
+        let matched = collectives(run, &classes);
+        health.merge(matched.health());
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         for start in &start_up {
             let busy = times.get(start.rank as usize).map_or(0, |t| t.wall.busy_ns);
             if share(start.busy_ns, busy) >= START_UP_SHARE {
@@ -86,14 +107,34 @@ impl Report {
             classification,
             model: None,
             deployment: None,
-            steps: StepsSection { method: "none", phases: Vec::new() },
-            breakdown: all_ranks(&classes, &times, wall),
-            idle: if times.is_empty() {
-                Vec::new()
-            } else {
-                vec![IdleRow { cause: "unknown", time_ns: idle, share: share(idle, wall) }]
-            },
-            rank_times: times.iter().map(rank_row).collect(),
+            steps: StepsSummary::new(&steps),
+            breakdown: phases
+                .iter()
+                .flat_map(|(key, time)| phase_rows(&classes, *key, time))
+                .chain(all_ranks(&classes, &times, wall))
+                .collect(),
+            idle: phases
+                .iter()
+                .map(|(key, time)| IdleRow {
+                    phase: key.phase.as_str(),
+                    batch: key.batch,
+                    cause: "unknown",
+                    time_ns: time.idle_ns,
+                    share: share(time.idle_ns, time.wall_ns),
+                })
+                .chain((!times.is_empty()).then(|| IdleRow {
+                    phase: "all",
+                    batch: None,
+                    cause: "unknown",
+                    time_ns: idle,
+                    share: share(idle, wall),
+                }))
+                .collect(),
+            rank_times: times
+                .iter()
+                .zip(run.ranks())
+                .map(|(time, rank)| rank_row(time, run.traces()[rank.file].captured()))
+                .collect(),
             rank_breakdown: times
                 .iter()
                 .flat_map(|time| {
@@ -105,7 +146,9 @@ impl Report {
             launches: launch_stats(run, &spans),
             start_up,
             ops: None,
-            collectives: None,
+            collectives: in_steps.collectives,
+            late: in_steps.late,
+            overlap: matched.overlap().to_vec(),
             findings: None,
             expectations: None,
         }
@@ -152,7 +195,7 @@ fn file(trace: &Trace) -> FileSection {
         trace_kind: trace.kind(),
         trace_kind_means: trace.kind().describe(),
         kernels: rows(captured.kernels, trace.kernels().len()),
-        graphs: trace.graphs().len() as u64,
+        graphs: rows(captured.graphs, trace.graphs().len()),
         memcpys: rows(captured.memcpys, trace.memcpys().len()),
         memsets: rows(captured.memsets, trace.memsets().len()),
         api_calls: rows(captured.api, trace.api().len()),
@@ -178,7 +221,7 @@ fn rank(rank: &Rank) -> RankSection {
     }
 }
 
-fn rank_row(time: &RankTime) -> RankTimes {
+fn rank_row(time: &RankTime, captured: Captured) -> RankTimes {
     let span = time.wall.end - time.wall.start;
     RankTimes {
         rank: time.rank,
@@ -188,10 +231,10 @@ fn rank_row(time: &RankTime) -> RankTimes {
         busy_ns: time.wall.busy_ns,
         idle_ns: time.wall.idle_ns,
         busy_share: share(time.wall.busy_ns, span),
-        kernels: time.kernels,
-        graphs: time.graphs,
-        memcpys: time.memcpys,
-        memsets: time.memsets,
+        kernels: captured.kernels.then_some(time.kernels),
+        graphs: captured.graphs.then_some(time.graphs),
+        memcpys: captured.memcpys.then_some(time.memcpys),
+        memsets: captured.memsets.then_some(time.memsets),
     }
 }
 
@@ -208,6 +251,7 @@ fn rows(classes: &Classes, times: &[&RankTime], wall: i64, rank: Option<u32>) ->
             let exposed_ns = times.iter().map(|t| t.wall.exposed_ns[i]).sum();
             BreakdownRow {
                 phase: "all",
+                batch: None,
                 rank,
                 category: category.as_str().to_owned(),
                 calls: times.iter().map(|t| t.calls[i]).sum(),
@@ -219,6 +263,29 @@ fn rows(classes: &Classes, times: &[&RankTime], wall: i64, rank: Option<u32>) ->
             }
         })
         .filter(|row| row.calls > 0)
+        .collect();
+    out.sort_by(|a, b| (b.exposed_ns, &a.category).cmp(&(a.exposed_ns, &b.category)));
+    out
+}
+
+fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<BreakdownRow> {
+    let mut out: Vec<BreakdownRow> = classes
+        .categories()
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| time.calls[*i] > 0)
+        .map(|(i, category)| BreakdownRow {
+            phase: key.phase.as_str(),
+            batch: key.batch,
+            rank: None,
+            category: category.as_str().to_owned(),
+            calls: time.calls[i],
+            busy_ns: time.busy_ns[i],
+            exposed_ns: time.exposed_ns[i],
+            exposed_share: share(time.exposed_ns[i], time.wall_ns),
+            alone_ns: time.alone_ns[i],
+            per_step_ns: (time.steps > 0).then(|| time.exposed_ns[i] as f64 / time.steps as f64),
+        })
         .collect();
     out.sort_by(|a, b| (b.exposed_ns, &a.category).cmp(&(a.exposed_ns, &b.category)));
     out

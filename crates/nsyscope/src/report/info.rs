@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::capture::CaptureInfo;
 use crate::health::Severity;
 
-use super::document::{Block, Document, Grid, Kind, ViewOptions};
-use super::format;
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
+use crate::format;
 
 /// What captures are.
 #[derive(Clone, Debug, Serialize)]
@@ -49,9 +49,9 @@ fn one(capture: &CaptureInfo, blocks: &mut Vec<Block>) {
     blocks.push(Block::Title(
         capture.path.file_name().map_or_else(unknown, |name| name.to_string_lossy().into_owned()),
     ));
-    let mut facts = Grid::new(&[("what", Kind::Words), ("value", Kind::Words)]);
+    let mut facts = Vec::new();
     let mut fact = |what: &str, value: Option<String>| {
-        facts.row(vec![what.to_owned(), value.unwrap_or_else(unknown)]);
+        facts.push((what.to_owned(), value.unwrap_or_else(unknown)));
     };
     fact("nsys", metadata.nsys_version.clone());
     fact("export schema", metadata.export_schema.clone());
@@ -69,7 +69,7 @@ fn one(capture: &CaptureInfo, blocks: &mut Vec<Block>) {
             format!("{} from {}", format::ns(last.saturating_sub(first)), format::ns(first))
         }),
     );
-    blocks.push(Block::Grid(facts));
+    blocks.push(Block::Facts(facts));
 
     blocks.push(Block::Heading("GPUs".to_owned()));
     if capture.gpus.is_empty() {

@@ -1,22 +1,26 @@
 //! The report: one value that JSON serialises and every view is made from.
 
 mod build;
-mod document;
-mod format;
+mod collectives;
 mod info;
+mod steps;
 mod summary;
+mod typical;
 mod view;
 
 use serde::Serialize;
 
+pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
-pub use document::ViewOptions;
 pub use info::InfoReport;
+pub use steps::StepsReport;
 pub use summary::KernelsReport;
+pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
-use crate::analysis::{CopyRow, KernelRow, LaunchStats, StartUp};
+use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
 use crate::health::Entry;
+use crate::segment::StepsSummary;
 
 /// The `schema` of a [`Report`].
 pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
@@ -40,11 +44,12 @@ pub struct Report {
     pub model: Option<serde_json::Value>,
     /// The deployment; null when none was given.
     pub deployment: Option<serde_json::Value>,
-    /// Steps per phase.
-    pub steps: StepsSection,
-    /// Where the time of all ranks together goes, longest first.
+    /// How steps were found, and what they are per phase and batch.
+    pub steps: StepsSummary,
+    /// Where the time of all ranks together goes, longest first: of the steps of each phase and
+    /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
-    /// The time in which nothing ran, by cause.
+    /// The time in which nothing ran, by phase, batch and cause.
     pub idle: Vec<IdleRow>,
     /// Each rank's span, busy and idle time.
     pub rank_times: Vec<RankTimes>,
@@ -60,8 +65,12 @@ pub struct Report {
     pub start_up: Vec<StartUp>,
     /// Model operations; null until kernels are attributed to them.
     pub ops: Option<Vec<serde_json::Value>>,
-    /// Collectives; null until they are matched over ranks.
-    pub collectives: Option<Vec<serde_json::Value>>,
+    /// Collectives matched over ranks, by phase and batch; `outside` for those in no step.
+    pub collectives: Vec<CollectiveSection>,
+    /// Which rank arrives late at the collectives of steps, and what it did longer.
+    pub late: Vec<LateSection>,
+    /// Communication beside computation on each rank.
+    pub overlap: Vec<Overlap>,
     /// Findings; null until the findings engine runs.
     pub findings: Option<Vec<serde_json::Value>>,
     /// Expectations; null when none was given.
@@ -109,8 +118,8 @@ pub struct FileSection {
     pub trace_kind_means: &'static str,
     /// Kernels; null where it has no kernel table.
     pub kernels: Option<u64>,
-    /// CUDA graphs traced as a whole.
-    pub graphs: u64,
+    /// CUDA graphs traced as a whole; null where it has no table of them.
+    pub graphs: Option<u64>,
     /// Memory copies; null where it has no table of them.
     pub memcpys: Option<u64>,
     /// Memory fills; null where it has no table of them.
@@ -185,22 +194,40 @@ pub struct UnclassifiedRow {
     pub time_ns: i64,
 }
 
-/// How steps were found, and what they are.
-#[derive(Clone, Debug, Serialize)]
+/// Collectives of one kind among the same ranks, in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct StepsSection {
-    /// `nvtx`, `cuda_graph`, `pattern` or `none`.
-    pub method: &'static str,
-    /// Per phase; empty with the method `none`.
-    pub phases: Vec<serde_json::Value>,
+pub struct CollectiveSection {
+    /// `prefill`, `decode`, `mixed`, `unknown`, or `outside` of all steps.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown or outside.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub row: CollectiveRow,
+}
+
+/// How late a rank is in the collectives of the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LateSection {
+    /// The phase.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub late: LateRank,
 }
 
 /// A category's part of the time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BreakdownRow {
-    /// `all`: the whole capture, since no steps are told apart.
+    /// `prefill`, `decode`, `mixed` or `unknown`: steps of that phase; `all`: the whole capture.
     pub phase: &'static str,
+    /// Requests of the steps; null where unknown, and for `all`.
+    pub batch: Option<u32>,
     /// The rank, in the breakdown of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
@@ -216,19 +243,23 @@ pub struct BreakdownRow {
     pub exposed_share: f64,
     /// The time in ns in which nothing of another category ran.
     pub alone_ns: i64,
-    /// Per step; null while no steps are told apart.
-    pub per_step_ns: Option<i64>,
+    /// `exposed_ns` over the steps of all ranks, in ns; null for `all`.
+    pub per_step_ns: Option<f64>,
 }
 
 /// Time in which nothing ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct IdleRow {
+    /// As in the breakdown.
+    pub phase: &'static str,
+    /// As in the breakdown.
+    pub batch: Option<u32>,
     /// `launch`, `sync`, `host`, `tail` or `unknown`.
     pub cause: &'static str,
     /// In ns, over all ranks.
     pub time_ns: i64,
-    /// Over the wall time.
+    /// Over the wall time of that phase and batch.
     pub share: f64,
 }
 
@@ -250,12 +281,12 @@ pub struct RankTimes {
     pub idle_ns: i64,
     /// `busy_ns / span_ns`.
     pub busy_share: f64,
-    /// Kernels.
-    pub kernels: u64,
-    /// CUDA graphs traced as a whole.
-    pub graphs: u64,
-    /// Memory copies.
-    pub memcpys: u64,
-    /// Memory fills.
-    pub memsets: u64,
+    /// Kernels; null where its capture has no kernel table.
+    pub kernels: Option<u64>,
+    /// CUDA graphs traced as a whole; null where its capture has no table of them.
+    pub graphs: Option<u64>,
+    /// Memory copies; null where its capture has no table of them.
+    pub memcpys: Option<u64>,
+    /// Memory fills; null where its capture has no table of them.
+    pub memsets: Option<u64>,
 }

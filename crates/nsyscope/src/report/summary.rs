@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::analysis::{Classes, GroupBy, KernelRow, kernel_rows};
-use crate::kernel::{CategoryFilter, Classifier};
+use crate::kernel::{Category, CategoryFilter, Classifier};
 use crate::run::Run;
 
-use super::document::{Block, Document, Grid, Kind, ViewOptions};
-use super::format;
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
+use crate::format;
 
 /// Kernels summed up.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +30,7 @@ impl KernelsReport {
         let classes = Classes::new(run, classifier);
         let mut rows = kernel_rows(run, &classes, by);
         if let Some(filter) = filter {
-            let wanted: Vec<&str> = filter.categories().map(|c| c.as_str()).collect();
+            let wanted: Vec<&str> = filter.categories().map(Category::as_str).collect();
             rows.retain(|row| wanted.contains(&row.category.as_str()));
         }
         Self { schema: "nsyscope.kernels/1", rows }

@@ -1,13 +1,30 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
-use crate::health::Severity;
+use crate::health::{Code, Severity};
 
-use super::document::{Block, Document, Grid, Kind, ViewOptions};
-use super::{BreakdownRow, Report, format};
+use super::{BreakdownRow, IdleRow, Report};
+use crate::document::{Block, Document, Grid, Kind, ViewOptions};
+use crate::format;
+use crate::segment::BatchSummary;
+use crate::text;
 
-/// Categories that take less than this share are summed up in one line.
+/// Categories that take less than this share of the capture are summed up in one line.
 const SMALL_SHARE: f64 = 0.002;
+
+/// The same for the steps of a phase.
+const SMALL_STEP_SHARE: f64 = 0.005;
+
+/// A phase and batch as people name it.
+fn label(phase: &str, batch: Option<u32>) -> String {
+    match batch {
+        Some(batch) => format!("{phase}, batch {batch}"),
+        None => phase.to_owned(),
+    }
+}
+
+/// `INT_MAX` as device ordinal: the graph starts with a node on the host.
+const HOST_DEVICE: i64 = i32::MAX as i64;
 
 impl Report {
     /// For a terminal.
@@ -27,10 +44,13 @@ impl Report {
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.breakdown(&mut blocks);
+        self.collectives(&mut blocks);
         self.kernels(&mut blocks);
         self.launches(&mut blocks);
         self.memory(&mut blocks);
-        self.method(&mut blocks);
+        if !self.rank_times.is_empty() {
+            limits(&mut blocks);
+        }
         Document(blocks)
     }
 
@@ -48,10 +68,15 @@ impl Report {
             self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
         gpus.sort_unstable();
         gpus.dedup();
-        line.push(if gpus.is_empty() { "GPU unknown".to_owned() } else { gpus.join(", ") });
-        if let Some(kernels) = self.capture.kernel_count {
-            line.push(format!("{} kernels", format::count(kernels)));
-        }
+        line.push(match (gpus.is_empty(), self.capture.ranks.is_empty()) {
+            (false, _) => gpus.join(", "),
+            (true, false) => "GPU unknown".to_owned(),
+            (true, true) => "no GPU was used".to_owned(),
+        });
+        line.push(match self.capture.kernel_count {
+            Some(kernels) => format::plural(kernels as usize, "kernel"),
+            None => "kernels not captured".to_owned(),
+        });
         if let Some(span) = self.capture.span_ns {
             line.push(format!("{} from first to last GPU activity", format::ns(span)));
         }
@@ -69,50 +94,177 @@ impl Report {
                 _ => Block::Warning(text),
             });
         }
+        if let Some(rank) = self.steps.ranks.first() {
+            let found: u64 = self.steps.phases.iter().map(|phase| phase.count).sum();
+            blocks.push(if found == 0 {
+                Block::Paragraph(format!("Steps: none were found ({}).", rank.reason))
+            } else {
+                Block::Paragraph(format!(
+                    "Steps: {} a rank, found by {} ({} confidence).",
+                    format::count(found),
+                    self.steps.method.describe(),
+                    self.steps.confidence.as_str(),
+                ))
+            });
+        }
     }
 
     fn answer(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
-        let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
-        let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
-        let idle: i64 = self.rank_times.iter().map(|t| t.idle_ns).sum();
-        let Some(first) = self.breakdown.first() else {
+        let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
                 "No GPU activity is in this capture, so there is no time to share out.".to_owned(),
             ));
             return;
         };
+        if self.capture.warnings.iter().any(|entry| entry.severity == Severity::Error) {
+            blocks.push(Block::Warning(
+                "This capture does not hold all that ran (see below): the figures describe its rows, \
+                 not the run."
+                    .to_owned(),
+            ));
+        }
+        let kinds = |wanted: TraceKind| self.capture.files.iter().all(|f| f.trace_kind == wanted);
+        if kinds(TraceKind::NoKernels) {
+            blocks.push(Block::Paragraph(format!(
+                "No kernels were captured, so where the time goes cannot be said. There are {} of \
+                 copies and fills.",
+                format::ns(self.breakdown.iter().map(|row| row.busy_ns).sum()),
+            )));
+            return;
+        }
+        let mut lines = Vec::new();
+        for (phase, batch) in self.phases() {
+            lines.push(self.phase_line(phase, batch));
+            lines.extend(self.wait_line(phase, batch));
+        }
+        let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
+        let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
         let scope = match self.rank_times.len() {
-            1 => "the GPU's time line".to_owned(),
-            n => format!("the time lines of all {n} ranks together"),
+            1 => "the GPU's whole time line".to_owned(),
+            n => format!("the whole time lines of all {n} ranks"),
         };
-        let idle_share = crate::analysis::share(idle, wall);
-        let mut lines = vec![format!(
-            "{} takes {} of {scope} ({} of {}).",
+        lines.push(format!(
+            "Over {scope} ({}): busy {}, most of all {} {}.",
+            format::ns(wall),
+            format::percent(crate::analysis::share(busy, wall)),
             first.category,
             format::percent(first.exposed_share),
-            format::ns(first.exposed_ns),
-            format::ns(wall),
-        )];
-        let next: Vec<String> = self.breakdown[1..]
-            .iter()
-            .take(3)
-            .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
-            .collect();
-        if !next.is_empty() {
-            lines.push(format!("Next: {}.", next.join(", ")));
-        }
-        lines.push(format!(
-            "GPUs are busy {} of that time; {} ({}) nothing runs at all.",
-            format::percent(crate::analysis::share(busy, wall)),
-            format::percent(idle_share),
-            format::ns(idle),
         ));
         blocks.push(Block::Bullets(lines));
     }
 
+    /// The phases and batches of steps, those that take most wall time first.
+    fn phases(&self) -> Vec<(&'static str, Option<u32>)> {
+        let mut found: Vec<(i64, &'static str, Option<u32>)> = Vec::new();
+        for row in self.breakdown.iter().filter(|row| row.phase != "all") {
+            match found.iter_mut().find(|(_, p, b)| (*p, *b) == (row.phase, row.batch)) {
+                Some(known) => known.0 += row.exposed_ns,
+                None => found.push((row.exposed_ns, row.phase, row.batch)),
+            }
+        }
+        found.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+        found.into_iter().map(|(_, phase, batch)| (phase, batch)).collect()
+    }
+
+    fn rows_of(
+        &self,
+        phase: &'static str,
+        batch: Option<u32>,
+    ) -> impl Iterator<Item = &BreakdownRow> {
+        self.breakdown.iter().filter(move |row| (row.phase, row.batch) == (phase, batch))
+    }
+
+    fn batch(&self, phase: &str, batch: Option<u32>) -> Option<&BatchSummary> {
+        let phase = self.steps.phases.iter().find(|p| p.phase.as_str() == phase)?;
+        phase.batches.iter().find(|b| b.batch == batch)
+    }
+
+    /// One phase in a sentence: how many steps, how long, and what they spend their time with.
+    fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
+        let mut line = label(phase, batch);
+        if let Some(found) = self.batch(phase, batch) {
+            line.push_str(&format!(
+                " ({} a rank, median {}",
+                format::plural(found.count as usize, "step"),
+                format::duration(found.wall_ns.p50)
+            ));
+            if let Some(rate) = found.tokens_per_s {
+                line.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+            }
+            line.push(')');
+        }
+        let idle: f64 = self
+            .idle
+            .iter()
+            .filter(|row| (row.phase, row.batch) == (phase, batch))
+            .map(|row| row.share)
+            .sum();
+        let parts: Vec<String> = self
+            .rows_of(phase, batch)
+            .take(4)
+            .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
+            .chain([format!("idle {}", format::percent(idle))])
+            .collect();
+        format!("{line}: {}.", parts.join(", "))
+    }
+
+    /// What the largest collective of a phase waits for, where several ranks were captured.
+    fn wait_line(&self, phase: &'static str, batch: Option<u32>) -> Option<String> {
+        let largest = self
+            .collectives
+            .iter()
+            .filter(|c| (c.phase, c.batch) == (phase, batch))
+            .max_by_key(|c| c.row.time_ns)?;
+        let wait = largest.row.wait_ns?;
+        let share = crate::analysis::share(wait, largest.row.time_ns);
+        let mut line = format!(
+            "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
+            largest.row.kind,
+            format::percent(share),
+            format::percent(1.0 - share),
+        );
+        let late = self.late.iter().find(|l| {
+            (l.phase, l.batch) == (phase, batch)
+                && l.late.kind == largest.row.kind
+                && l.late.straggler
+        });
+        match late {
+            Some(found) => {
+                line.push_str(&format!(
+                    "; rank {} is last in {} of them",
+                    found.late.rank,
+                    format::percent(found.late.last_share)
+                ));
+                // What it did longer, per late arrival; a second part only where it is large too.
+                let per_call = |ns: i64| ns / found.late.last_calls.max(1) as i64;
+                let most = found.late.longer.first().map_or(0, |longer| longer.ns);
+                let parts: Vec<String> = found
+                    .late
+                    .longer
+                    .iter()
+                    .filter(|longer| longer.ns > 0 && longer.ns * 4 >= most)
+                    .take(2)
+                    .map(|longer| {
+                        let kernel = longer.kernel.as_deref().map_or_else(String::new, |kernel| {
+                            format!(" ({})", text::truncate(&format::kernel(kernel), 40))
+                        });
+                        format!("{} more {}{kernel}", format::ns(per_call(longer.ns)), longer.what)
+                    })
+                    .collect();
+                if !parts.is_empty() {
+                    line.push_str(&format!(", after {}", parts.join(" and ")));
+                }
+            }
+            None if share > 0.5 => line.push_str("; no rank is late by itself"),
+            None => {}
+        }
+        line.push('.');
+        Some(line.trim_start().to_owned())
+    }
+
     fn health(&self, blocks: &mut Vec<Block>) {
-        if self.capture.warnings.is_empty() {
+        if self.capture.warnings.iter().all(|entry| entry.code == Code::RowsUnsorted) {
             return;
         }
         blocks.push(Block::Heading("What to know about this capture".to_owned()));
@@ -120,34 +272,31 @@ impl Report {
         let mut told: Vec<(&str, &str)> = Vec::new();
         for entry in &self.capture.warnings {
             let code = entry.code.as_str();
+            // Newer exports are never in order, and nothing follows from it.
+            if entry.code == Code::RowsUnsorted {
+                continue;
+            }
             let same = told.iter().filter(|(c, _)| *c == code).count();
             if code == "start_up" && same > 0 || told.contains(&(code, &entry.message)) {
                 continue;
             }
             told.push((code, &entry.message));
-            let mut text = format!("[{code}] {}", entry.message);
-            if code != "start_up" {
-                if entry.count > 1 {
-                    text.push_str(&format!(" ({} times", format::count(entry.count)));
-                    if let Some(time) = entry.time_ns.filter(|&t| t > 0) {
-                        text.push_str(&format!(", {}", format::ns(time)));
-                    }
-                    text.push(')');
+            let alike =
+                self.capture.warnings.iter().filter(|other| other.code == entry.code).count();
+            // Messages that say how often already are left as they are.
+            let told = entry.message.starts_with(&format::count(entry.count));
+            let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
+                _ if told => String::new(),
+                ("start_up", ..) if alike > 1 => {
+                    format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
                 }
-            } else {
-                let ranks = self
-                    .capture
-                    .warnings
-                    .iter()
-                    .filter(|other| other.code.as_str() == code)
-                    .count();
-                if ranks > 1 {
-                    text.push_str(&format!(
-                        " (and alike on {} more)",
-                        format::plural(ranks - 1, "rank")
-                    ));
+                ("start_up", ..) | (_, 0 | 1, _) => String::new(),
+                (_, count, Some(time)) => {
+                    format!(" ({} times, {})", format::count(count), format::ns(time))
                 }
-            }
+                (_, count, None) => format!(" ({} times)", format::count(count)),
+            };
+            let text = format!("[{code}] {}{more}", entry.message);
             blocks.push(match entry.severity {
                 Severity::Info => Block::Bullets(vec![text]),
                 Severity::DataLoss | Severity::Error => Block::Warning(text),
@@ -180,18 +329,28 @@ impl Report {
         names.dedup();
         let assumed = self.capture.ranks.iter().any(|r| r.gpu_provenance == Some("assumed"));
         let unknown = || "?".to_owned();
+        // A table that the export lacks is not a count of zero.
+        let absent = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), format::count);
         for (rank, time) in self.capture.ranks.iter().zip(&self.rank_times) {
             grid.row(vec![
                 rank.rank.to_string(),
                 rank.pid.map_or_else(unknown, |pid| pid.to_string()),
-                rank.device.map_or_else(unknown, |device| device.to_string()),
+                match rank.device {
+                    // CUPTI's word for a graph whose first node runs on the host.
+                    Some(HOST_DEVICE) => "host".to_owned(),
+                    Some(device) => device.to_string(),
+                    None => unknown(),
+                },
                 format::ns(time.span_ns),
                 format::ns(time.busy_ns),
                 format::percent(time.busy_share),
                 format::ns(time.idle_ns),
-                format::count(time.kernels),
-                format::count(time.graphs),
-                format::count(time.memcpys + time.memsets),
+                absent(time.kernels),
+                absent(time.graphs),
+                absent(match (time.memcpys, time.memsets) {
+                    (None, None) => None,
+                    (copies, fills) => Some(copies.unwrap_or(0) + fills.unwrap_or(0)),
+                }),
                 match (&rank.gpu_name, rank.gpu) {
                     // One name for all stands in the first lines already.
                     (Some(name), Some(id)) => {
@@ -203,6 +362,11 @@ impl Report {
                 },
             ]);
         }
+        let absent = self.rank_times.iter().any(|time| {
+            time.kernels.is_none()
+                || time.graphs.is_none()
+                || time.memcpys.is_none() && time.memsets.is_none()
+        });
         blocks.push(Block::Grid(grid));
         if assumed {
             blocks.push(Block::Paragraph(
@@ -210,76 +374,25 @@ impl Report {
                     .to_owned(),
             ));
         }
+        if absent {
+            blocks.push(Block::Paragraph(
+                "-: the export has no table of them, which nsys also leaves out when there were none."
+                    .to_owned(),
+            ));
+        }
     }
 
     fn breakdown(&self, blocks: &mut Vec<Block>) {
+        for (phase, batch) in self.phases() {
+            self.breakdown_of(phase, batch, blocks);
+        }
+        self.breakdown_of("all", None, blocks);
         if self.breakdown.is_empty() {
             return;
         }
-        blocks.push(Block::Heading("Wall time by category, all ranks".to_owned()));
-        let mut grid = Grid::new(&[
-            ("share", Kind::Number),
-            ("wall", Kind::Number),
-            ("alone", Kind::Number),
-            ("busy", Kind::Number),
-            ("calls", Kind::Number),
-            ("category", Kind::Words),
-        ]);
-        let cells = |row: &BreakdownRow| {
-            vec![
-                format::percent(row.exposed_share),
-                format::ns(row.exposed_ns),
-                format::ns(row.alone_ns),
-                format::ns(row.busy_ns),
-                format::count(row.calls),
-                row.category.clone(),
-            ]
-        };
-        let (large, small): (Vec<&BreakdownRow>, Vec<&BreakdownRow>) = self
-            .breakdown
-            .iter()
-            .partition(|row| row.exposed_share >= SMALL_SHARE || row.category == "unclassified");
-        for row in large {
-            grid.row(cells(row));
-        }
-        if let [one] = small.as_slice() {
-            grid.row(cells(one));
-        } else if !small.is_empty() {
-            grid.row(vec![
-                format::percent(small.iter().map(|row| row.exposed_share).sum()),
-                format::ns(small.iter().map(|row| row.exposed_ns).sum()),
-                format::ns(small.iter().map(|row| row.alone_ns).sum()),
-                format::ns(small.iter().map(|row| row.busy_ns).sum()),
-                format::count(small.iter().map(|row| row.calls).sum()),
-                format!("{} smaller categories", small.len()),
-            ]);
-        }
-        for row in &self.idle {
-            grid.row(vec![
-                format::percent(row.share),
-                format::ns(row.time_ns),
-                String::new(),
-                String::new(),
-                String::new(),
-                "idle (nothing ran)".to_owned(),
-            ]);
-        }
-        let share: f64 = self.breakdown.iter().map(|row| row.exposed_share).sum::<f64>()
-            + self.idle.iter().map(|row| row.share).sum::<f64>();
-        let wall: i64 = self.breakdown.iter().map(|row| row.exposed_ns).sum::<i64>()
-            + self.idle.iter().map(|row| row.time_ns).sum::<i64>();
-        grid.strong_row(vec![
-            format::percent(share),
-            format::ns(wall),
-            String::new(),
-            format::ns(self.breakdown.iter().map(|row| row.busy_ns).sum()),
-            format::count(self.breakdown.iter().map(|row| row.calls).sum()),
-            "in all".to_owned(),
-        ]);
-        blocks.push(Block::Grid(grid));
         blocks.push(Block::Paragraph(
-            "wall: concurrent work shares each instant equally, so the column adds up to the \
-             ranks' spans; alone: nothing of another category ran; busy: sum of durations."
+            "wall: concurrent work shares each instant equally, so the column adds up; alone: \
+             nothing of another category ran; busy: sum of durations."
                 .to_owned(),
         ));
         if let Some(known) = self.classification.classified_time_share
@@ -292,6 +405,163 @@ impl Report {
                 self.classification.unique_names,
             )));
         }
+    }
+
+    fn breakdown_of(&self, phase: &'static str, batch: Option<u32>, blocks: &mut Vec<Block>) {
+        let rows: Vec<&BreakdownRow> = self.rows_of(phase, batch).collect();
+        if rows.is_empty() {
+            return;
+        }
+        let per_step = phase != "all";
+        // Beside the steps the whole capture needs no small print.
+        let stepped = !self.steps.phases.is_empty();
+        blocks.push(Block::Heading(if per_step {
+            let steps = self.batch(phase, batch).map_or(0, |found| found.count);
+            format!(
+                "Wall time of {}, {} a rank",
+                label(phase, batch),
+                format::plural(steps as usize, "step")
+            )
+        } else {
+            "Wall time of the whole capture, all ranks".to_owned()
+        }));
+        let mut columns = vec![("share", Kind::Number)];
+        if per_step {
+            columns.push(("per step", Kind::Number));
+        }
+        columns.extend([
+            ("wall", Kind::Number),
+            ("alone", Kind::Number),
+            ("busy", Kind::Number),
+            ("calls", Kind::Number),
+            ("category", Kind::Words),
+        ]);
+        let mut grid = Grid::new(&columns).only_from("alone", 90);
+        let mut add = |cells: [String; 7], strong: bool| {
+            let mut cells = cells.to_vec();
+            if !per_step {
+                cells.remove(1);
+            }
+            if strong { grid.strong_row(cells) } else { grid.row(cells) }
+        };
+        let cells = |rows: &[&BreakdownRow], name: String| {
+            let steps: f64 = rows.iter().filter_map(|row| row.per_step_ns).sum();
+            [
+                format::percent(rows.iter().map(|row| row.exposed_share).sum()),
+                format::duration(steps.round()),
+                format::ns(rows.iter().map(|row| row.exposed_ns).sum()),
+                format::ns(rows.iter().map(|row| row.alone_ns).sum()),
+                format::ns(rows.iter().map(|row| row.busy_ns).sum()),
+                format::count(rows.iter().map(|row| row.calls).sum()),
+                name,
+            ]
+        };
+        let (large, small): (Vec<&BreakdownRow>, Vec<&BreakdownRow>) =
+            rows.iter().partition(|row| {
+                row.exposed_share >= if stepped { SMALL_STEP_SHARE } else { SMALL_SHARE }
+                    || row.category == "unclassified"
+            });
+        for row in large {
+            add(cells(&[row], row.category.clone()), false);
+        }
+        match small.as_slice() {
+            [] => {}
+            [one] => add(cells(&[one], one.category.clone()), false),
+            several => {
+                add(cells(several, format!("{} smaller categories", several.len())), false);
+            }
+        }
+        let idle: Vec<&IdleRow> =
+            self.idle.iter().filter(|row| (row.phase, row.batch) == (phase, batch)).collect();
+        let wall: i64 = rows.iter().map(|row| row.exposed_ns).sum::<i64>()
+            + idle.iter().map(|row| row.time_ns).sum::<i64>();
+        // Steps of all ranks: what a category takes per step says how many there are.
+        let steps = rows
+            .iter()
+            .find_map(|row| {
+                row.per_step_ns.filter(|&ns| ns > 0.0).map(|ns| row.exposed_ns as f64 / ns)
+            })
+            .unwrap_or(1.0);
+        for row in &idle {
+            add(
+                [
+                    format::percent(row.share),
+                    format::duration((row.time_ns as f64 / steps).round()),
+                    format::ns(row.time_ns),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    "idle (nothing ran)".to_owned(),
+                ],
+                false,
+            );
+        }
+        let mut sum = cells(&rows, "in all".to_owned());
+        sum[0] = format::percent(
+            rows.iter().map(|row| row.exposed_share).sum::<f64>()
+                + idle.iter().map(|row| row.share).sum::<f64>(),
+        );
+        sum[1] = format::duration((wall as f64 / steps).round());
+        sum[2] = format::ns(wall);
+        sum[3] = String::new();
+        add(sum, true);
+        blocks.push(Block::Grid(grid));
+    }
+
+    fn collectives(&self, blocks: &mut Vec<Block>) {
+        if self.collectives.is_empty() {
+            return;
+        }
+        blocks.push(Block::Heading("Collectives, matched over ranks".to_owned()));
+        let mut grid = Grid::new(&[
+            ("phase", Kind::Words),
+            ("collective", Kind::Words),
+            ("ranks", Kind::Number),
+            ("calls", Kind::Number),
+            ("time", Kind::Number),
+            ("wait", Kind::Number),
+            ("transfer", Kind::Number),
+            ("spread p50", Kind::Number),
+            ("done p50", Kind::Number),
+            ("last", Kind::Words),
+        ])
+        .only_from("spread p50", 100)
+        .only_from("transfer", 90);
+        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
+        for section in &self.collectives {
+            let row = &section.row;
+            let last = row
+                .last_arrival_rank_share
+                .iter()
+                .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))
+                .filter(|_| row.ranks > 1);
+            grid.row(vec![
+                label(section.phase, section.batch),
+                row.kind.clone(),
+                row.ranks.to_string(),
+                format::count(row.calls),
+                format::ns(row.time_ns),
+                or_unknown(
+                    row.wait_ns.map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
+                ),
+                or_unknown(
+                    row.transfer_ns
+                        .map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
+                ),
+                or_unknown(row.skew.map(|skew| format::duration(skew.spread.p50_ns))),
+                or_unknown(row.completion.map(|done| format::duration(done.p50_ns))),
+                last.map_or_else(String::new, |(rank, share)| {
+                    format!("rank {rank} {}", format::percent(*share))
+                }),
+            ]);
+        }
+        blocks.push(Block::Grid(grid));
+        blocks.push(Block::Paragraph(
+            "time: kernel durations over all ranks, of which wait is until the last rank had arrived \
+             and transfer after; spread: first to last arrival; done: last arrival until the last \
+             rank is done; last: the rank that arrives last most often. ?: one rank was captured."
+                .to_owned(),
+        ));
     }
 
     fn kernels(&self, blocks: &mut Vec<Block>) {
@@ -328,7 +598,11 @@ impl Report {
     }
 
     fn launches(&self, blocks: &mut Vec<Block>) {
-        if self.launches.iter().all(|row| row.kernels == 0 && row.graph_launches.is_none()) {
+        if self
+            .launches
+            .iter()
+            .all(|row| row.kernels.unwrap_or(0) == 0 && row.graph_launches.is_none())
+        {
             return;
         }
         blocks.push(Block::Heading("Launches".to_owned()));
@@ -354,8 +628,8 @@ impl Report {
                 or_none(row.kernel_delay.map(|d| format::duration(d.p50_ns))),
                 or_none(row.kernel_delay.map(|d| format::ns(d.p99_ns))),
                 or_none(row.graph_delay.map(|d| format::duration(d.p50_ns))),
-                format::percent(row.short_kernel_share),
-                format::percent(row.short_kernel_time_share),
+                or_none(row.short_kernel_share.map(format::percent)),
+                or_none(row.short_kernel_time_share.map(format::percent)),
             ]);
         }
         blocks.push(Block::Grid(grid));
@@ -377,6 +651,12 @@ impl Report {
             ));
             return;
         };
+        if memory.is_empty() {
+            blocks.push(Block::Paragraph(
+                "None: the export's tables of copies and fills are empty.".to_owned(),
+            ));
+            return;
+        }
         let mut grid = Grid::new(&[
             ("total", Kind::Number),
             ("calls", Kind::Number),
@@ -418,16 +698,14 @@ impl Report {
         }
         blocks.push(Block::Grid(grid));
     }
+}
 
-    fn method(&self, blocks: &mut Vec<Block>) {
-        blocks.push(Block::Heading("Limits".to_owned()));
-        blocks.push(Block::Bullets(vec![
-            "The whole capture is one phase here: start-up, prefill and decode are not told apart."
-                .to_owned(),
-            "A category is decided by a kernel's name alone (nsyscope kernels --explain PATTERN says how)."
-                .to_owned(),
-            "All times are measured under the profiler, which lengthens small kernels and launches."
-                .to_owned(),
-        ]));
-    }
+fn limits(blocks: &mut Vec<Block>) {
+    blocks.push(Block::Heading("Limits".to_owned()));
+    blocks.push(Block::Bullets(vec![
+        "A category is decided by a kernel's name alone (nsyscope kernels --explain PATTERN says how)."
+            .to_owned(),
+        "All times are measured under the profiler, which lengthens small kernels and launches."
+            .to_owned(),
+    ]));
 }

@@ -36,6 +36,11 @@ impl ViewOptions {
         self
     }
 
+    /// The width in columns.
+    pub fn columns(&self) -> usize {
+        self.width
+    }
+
     /// Sets whether ANSI colours are used.
     #[must_use]
     pub fn color(mut self, color: bool) -> Self {
@@ -56,6 +61,8 @@ pub(crate) enum Block {
     Warning(String),
     /// A list of sentences.
     Bullets(Vec<String>),
+    /// Names and what they are.
+    Facts(Vec<(String, String)>),
     /// A table.
     Grid(Grid),
 }
@@ -263,7 +270,7 @@ impl Document {
         for block in &self.0 {
             match block {
                 Block::Title(title) => {
-                    for line in wrap(&text::printable(title), options.width, "") {
+                    for line in wrap(&text::printable(title), options.width) {
                         let _ = writeln!(out, "{}", styled(bold, &line));
                     }
                 }
@@ -271,13 +278,13 @@ impl Document {
                     let _ = writeln!(out, "\n{}", styled(heading, title));
                 }
                 Block::Paragraph(paragraph) => {
-                    for line in wrap(&text::printable(paragraph), options.width - 2, "") {
+                    for line in wrap(&text::printable(paragraph), options.width - 2) {
                         let _ = writeln!(out, "  {line}");
                     }
                 }
                 Block::Warning(paragraph) => {
                     for (i, line) in
-                        wrap(&text::printable(paragraph), options.width - 4, "").iter().enumerate()
+                        wrap(&text::printable(paragraph), options.width - 4).iter().enumerate()
                     {
                         let lead = if i == 0 { "!" } else { " " };
                         let _ = writeln!(out, "  {}", styled(warning, &format!("{lead} {line}")));
@@ -286,10 +293,21 @@ impl Document {
                 Block::Bullets(items) => {
                     for item in items {
                         for (i, line) in
-                            wrap(&text::printable(item), options.width - 4, "").iter().enumerate()
+                            wrap(&text::printable(item), options.width - 4).iter().enumerate()
                         {
                             let lead = if i == 0 { "-" } else { " " };
                             let _ = writeln!(out, "  {lead} {line}");
+                        }
+                    }
+                }
+                Block::Facts(facts) => {
+                    let widest =
+                        facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+                    let left = options.width.saturating_sub(widest + 4).max(20);
+                    for (name, value) in facts {
+                        for (i, line) in wrap(&text::printable(value), left).iter().enumerate() {
+                            let name = if i == 0 { name.as_str() } else { "" };
+                            let _ = writeln!(out, "  {name:widest$}  {line}");
                         }
                     }
                 }
@@ -322,6 +340,17 @@ impl Document {
                     }
                     out.push('\n');
                 }
+                Block::Facts(facts) => {
+                    for (name, value) in facts {
+                        let _ = writeln!(
+                            out,
+                            "- **{}**: {}",
+                            escape(name),
+                            escape(&text::printable(value))
+                        );
+                    }
+                    out.push('\n');
+                }
                 Block::Grid(grid) => {
                     grid.markdown(&mut out);
                     out.push('\n');
@@ -333,14 +362,14 @@ impl Document {
 }
 
 /// Breaks text at blanks into lines of at most `width` characters.
-fn wrap(text: &str, width: usize, indent: &str) -> Vec<String> {
+fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut line = String::from(indent);
+    let mut line = String::new();
     for word in text.split_whitespace() {
-        let blank = line.len() > indent.len();
-        if blank && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, String::from(indent)));
-        } else if blank {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
@@ -370,7 +399,7 @@ mod tests {
 
     #[test]
     fn long_text_wraps_at_blanks() {
-        assert_eq!(wrap("one two three", 8, ""), ["one two", "three"]);
-        assert_eq!(wrap("incomprehensibilities", 8, ""), ["incomprehensibilities"]);
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("incomprehensibilities", 8), ["incomprehensibilities"]);
     }
 }

@@ -1,5 +1,7 @@
 //! Numbers as people read them. Integers in ns and bytes become units only here.
 
+pub(crate) use crate::text::count;
+
 /// A duration in ns with a unit and four digits: `417 ns`, `12.34 µs`, `4.062 ms`, `1.794 s`.
 pub(crate) fn duration(ns: f64) -> String {
     let size = ns.abs();
@@ -35,19 +37,6 @@ pub(crate) fn percent(share: f64) -> String {
         p if p > 0.0 && p < 0.05 => "<0.1 %".to_owned(),
         p => format!("{p:.1} %"),
     }
-}
-
-/// A count with thousands separated.
-pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// Bytes with a binary unit.

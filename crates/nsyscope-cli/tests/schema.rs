@@ -1,0 +1,163 @@
+//! Real answers against `docs/report.schema.json`, and that schema against its own meaning.
+
+mod common;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use common::{fixture, run};
+use nsyscope::health::Code;
+use nsyscope_testkit::{fixtures, hazards};
+use serde_json::{Value, json};
+
+fn docs(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&docs("report.schema.json")).unwrap()
+}
+
+/// The validator of the report, or of an answer under `$defs`.
+fn validator(definition: Option<&str>) -> jsonschema::Validator {
+    let mut schema = schema();
+    if let Some(name) = definition {
+        schema = json!({
+            "$schema": schema["$schema"],
+            "$ref": format!("#/$defs/{name}"),
+            "$defs": schema["$defs"],
+        });
+    }
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+#[track_caller]
+fn valid(validator: &jsonschema::Validator, what: &str, answer: &Value) {
+    let errors: Vec<String> = validator
+        .iter_errors(answer)
+        .take(5)
+        .map(|error| format!("{}: {error}", error.instance_path))
+        .collect();
+    assert!(errors.is_empty(), "{what}:\n{}", errors.join("\n"));
+}
+
+fn answer(words: &[&str], files: &[PathBuf]) -> Value {
+    let words = words.iter().chain(&["--format", "json"]).map(OsString::from);
+    run(words.chain(files.iter().map(|file| file.clone().into_os_string()))).json()
+}
+
+#[test]
+fn it_is_a_json_schema_of_2020_12() {
+    let schema = schema();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(jsonschema::draft202012::meta::is_valid(&schema));
+    // Every definition is used, and every object says which keys it has.
+    let text = docs("report.schema.json");
+    for (name, definition) in schema["$defs"].as_object().unwrap() {
+        let root = ["kernels", "info"].contains(&name.as_str());
+        assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
+        if definition["type"] == "object" && name != "later" {
+            assert_eq!(definition["additionalProperties"], false, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_answer_on_every_fixture_is_valid() {
+    let (report, kernels, info) =
+        (validator(None), validator(Some("kernels")), validator(Some("info")));
+    let mut inputs: Vec<(String, Vec<PathBuf>)> = fixtures::names()
+        .unwrap()
+        .into_iter()
+        .map(|name| (name.clone(), vec![fixture(&name)]))
+        .collect();
+    inputs.push(("c9".into(), vec![fixture("c9_rank0"), fixture("c9_rank1")]));
+    for (name, files) in inputs {
+        valid(&report, &name, &answer(&["report"], &files));
+        valid(&info, &name, &answer(&["info"], &files));
+        for by in ["name", "category", "rank"] {
+            valid(&kernels, &name, &answer(&["kernels", "--by", by], &files));
+        }
+    }
+}
+
+#[test]
+fn answers_on_captures_that_mislead_are_valid_too() {
+    let (report, kernels, info) =
+        (validator(None), validator(Some("kernels")), validator(Some("info")));
+    for hazard in hazards::all().unwrap() {
+        let files = [hazard.capture.path().to_owned()];
+        valid(&report, hazard.name, &answer(&["report"], &files));
+        valid(&info, hazard.name, &answer(&["info"], &files));
+        valid(&kernels, hazard.name, &answer(&["kernels"], &files));
+    }
+}
+
+/// A schema that accepts everything would pass the tests above.
+#[test]
+fn what_is_wrong_is_not_valid() {
+    let report = validator(None);
+    let good = answer(&["report"], &[fixture("c9_rank0")]);
+    valid(&report, "c9_rank0", &good);
+    let wrong: &[(&str, Value)] = &[
+        ("/schema", json!("nsyscope.report/2")),
+        ("/capture/kernel_count", json!(-1)),
+        ("/capture/kernel_count", json!(1.5)),
+        ("/capture/files/0/trace_kind", json!("unknown")),
+        ("/capture/ranks/0/gpu_provenance", json!("guessed")),
+        ("/breakdown/0/category", json!("no category")),
+        ("/breakdown/0/exposed_share", json!(1.2)),
+        ("/breakdown/0/busy_ns", json!("12")),
+        ("/rank_times/0/span_ns", Value::Null),
+        ("/idle/0/cause", json!("laziness")),
+        ("/steps/method", json!("guess")),
+        ("/memory/0/sizes/0/from_bytes", json!(7)),
+        ("/launches/0/kernel_delay/calls", Value::Null),
+        ("/findings", json!([1])),
+    ];
+    for (pointer, value) in wrong {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} is absent")) = value.clone();
+        assert!(!report.is_valid(&bad), "{pointer} = {value}");
+    }
+    for pointer in ["", "/capture", "/breakdown/0", "/launches/0/kernel_delay", "/top_kernels/0"] {
+        let mut bad = good.clone();
+        bad.pointer_mut(pointer).unwrap()["surplus"] = json!(1);
+        assert!(!report.is_valid(&bad), "a surplus key in `{pointer}`");
+        let mut bad = good.clone();
+        let object = bad.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
+        let first = object.keys().next().unwrap().clone();
+        object.remove(&first);
+        assert!(!report.is_valid(&bad), "`{pointer}` without `{first}`");
+    }
+}
+
+#[test]
+fn the_description_names_every_key_and_every_code() {
+    let text = docs("report-schema.md");
+    for code in Code::ALL {
+        let severity = json!(code.severity());
+        let row = format!("\n| `{}` | {} | ", code.as_str(), severity.as_str().unwrap());
+        assert!(text.contains(&row), "{row}");
+    }
+    fn keys(value: &Value, into: &mut Vec<String>) {
+        if let Some(properties) = value["properties"].as_object() {
+            into.extend(properties.keys().cloned());
+        }
+        match value {
+            Value::Object(map) => map.values().for_each(|value| keys(value, into)),
+            Value::Array(list) => list.iter().for_each(|value| keys(value, into)),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    keys(&schema(), &mut all);
+    all.sort();
+    all.dedup();
+    assert!(all.len() > 80);
+    for key in all {
+        let described = [format!("`{key}`"), format!("`{key}[]`")];
+        assert!(described.iter().any(|d| text.contains(d)), "`{key}` is not described");
+    }
+}

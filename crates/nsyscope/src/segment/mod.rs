@@ -1,0 +1,33 @@
+//! Segmentation: which GPU work belongs to which step, what each step is, and where its layers lie.
+//!
+//! [`Steps::find`] needs no model configuration. It asks, in order of trust: NVTX ranges that the
+//! engine or the user names, joined to GPU work through the launches inside them; CUDA graph
+//! launches; the repetition of the kernel sequence. One step is one forward pass whose result is
+//! used: where copies are traced, a pass whose sampled tokens go back to the host. Passes without
+//! that (profiling runs, warm-up before a graph is captured) and work that belongs to none
+//! (weights, autotuning) are [`Outside`]; time between steps is no step's.
+
+mod attribution;
+mod fallback;
+mod find;
+mod layers;
+mod nvtx;
+mod passes;
+mod phase_time;
+mod pick;
+mod roles;
+mod sequence;
+mod step;
+mod summary;
+mod tokens;
+
+pub use attribution::step_times;
+pub use find::StepOptions;
+pub use layers::{Layer, LayerKind};
+pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times};
+pub use step::{
+    Confidence, Outside, OutsideTime, Phase, RankSteps, Step, StepMethod, Steps, Tokens, Witness,
+};
+pub use summary::{
+    BatchSummary, LayerRow, PhaseSummary, StepRow, StepsRows, StepsSummary, WallSummary,
+};

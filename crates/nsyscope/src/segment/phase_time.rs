@@ -1,0 +1,125 @@
+//! The time of a run's steps, by phase and number of requests, among categories.
+
+use std::collections::BTreeMap;
+
+use super::step::{Phase, Steps};
+use crate::analysis::{Classes, WallTime};
+use crate::capture::NONE;
+use crate::run::Run;
+
+/// Steps of one phase with the same number of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PhaseKey {
+    /// The phase.
+    pub phase: Phase,
+    /// Requests; `None` where unknown.
+    pub batch: Option<u32>,
+}
+
+/// The time of all ranks' steps of one [`PhaseKey`] together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PhaseTime {
+    /// Steps, each rank's counted.
+    pub steps: u64,
+    /// The sum of their wall times in ns.
+    pub wall_ns: i64,
+    /// The part of it in which nothing of the step ran.
+    pub idle_ns: i64,
+    /// Each category's share in ns; with `idle_ns` they sum to `wall_ns`.
+    pub exposed_ns: Vec<i64>,
+    /// For each category, the time in which nothing of another ran.
+    pub alone_ns: Vec<i64>,
+    /// For each category, how many activities.
+    pub calls: Vec<u64>,
+    /// For each category, the sum of durations in ns.
+    pub busy_ns: Vec<i64>,
+}
+
+impl PhaseTime {
+    fn new(categories: usize) -> Self {
+        Self {
+            exposed_ns: vec![0; categories],
+            alone_ns: vec![0; categories],
+            calls: vec![0; categories],
+            busy_ns: vec![0; categories],
+            ..Self::default()
+        }
+    }
+}
+
+/// Sums up the steps of a run; `times` is what [`super::step_times`] says of them.
+pub fn phase_times(
+    run: &Run,
+    classes: &Classes,
+    steps: &Steps,
+    times: &[Vec<WallTime>],
+) -> BTreeMap<PhaseKey, PhaseTime> {
+    let count = classes.categories().len();
+    let mut out: BTreeMap<PhaseKey, PhaseTime> = BTreeMap::new();
+    for (rank, times) in steps.ranks.iter().zip(times) {
+        let file = run.ranks()[rank.rank as usize].file;
+        let trace = &run.traces()[file];
+        // The groups of this rank's steps, so that activities need no look-up by key.
+        let mut keys: Vec<PhaseKey> = Vec::new();
+        let mut group_of: Vec<usize> = Vec::with_capacity(rank.steps.len());
+        for step in &rank.steps {
+            let key = PhaseKey { phase: step.phase, batch: step.batch };
+            group_of.push(keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            }));
+        }
+        let mut groups: Vec<PhaseTime> = keys.iter().map(|_| PhaseTime::new(count)).collect();
+        for (&group, time) in group_of.iter().zip(times) {
+            let sum = &mut groups[group];
+            sum.steps += 1;
+            sum.wall_ns += time.end - time.start;
+            sum.idle_ns += time.idle_ns;
+            for i in 0..count {
+                sum.exposed_ns[i] += time.exposed_ns[i];
+                sum.alone_ns[i] += time.alone_ns[i];
+            }
+        }
+        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
+            if step != NONE {
+                let class = classes.activity(file, trace, activity) as usize;
+                let sum = &mut groups[group_of[step as usize]];
+                sum.calls[class] += 1;
+                sum.busy_ns[class] += activity.end - activity.start;
+            }
+        }
+        for (key, group) in keys.into_iter().zip(groups) {
+            let sum = out.entry(key).or_insert_with(|| PhaseTime::new(count));
+            sum.steps += group.steps;
+            sum.wall_ns += group.wall_ns;
+            sum.idle_ns += group.idle_ns;
+            for i in 0..count {
+                sum.exposed_ns[i] += group.exposed_ns[i];
+                sum.alone_ns[i] += group.alone_ns[i];
+                sum.calls[i] += group.calls[i];
+                sum.busy_ns[i] += group.busy_ns[i];
+            }
+        }
+    }
+    out
+}
+
+/// For every rank, the step of each kernel of its capture (an index into the rank's steps);
+/// [`NONE`] where the kernel is another rank's or in no step.
+pub fn kernel_steps(run: &Run, steps: &Steps) -> Vec<Vec<u32>> {
+    steps
+        .ranks
+        .iter()
+        .map(|rank| {
+            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+            let mut out = vec![NONE; trace.kernels().len()];
+            for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
+                if activity.table == crate::analysis::ActivityKind::Kernel {
+                    out[activity.row as usize] = step;
+                }
+            }
+            out
+        })
+        .collect()
+}
