@@ -76,6 +76,11 @@ pub struct Alignment {
     pub ops: Vec<Op>,
     /// For each of them the body, or `None` before and after the layers.
     pub body_of: Vec<Option<usize>>,
+    /// For each of them whether its main kernel is a call of its own; a rotation that is written
+    /// out for keys and queries apart is one call.
+    pub is_call: Vec<bool>,
+    /// What was known about the step.
+    pub setup: Setup,
     /// The layers in order.
     pub layers: Vec<FoundLayer>,
     /// The form in which the engine executes them.
@@ -247,7 +252,7 @@ impl<'a> Aligner<'a> {
         let Some((cost, trial)) = found else { return Ok(None) };
         self.readings += 1;
         let id = self.readings;
-        Ok(Some(finish(id, trial, cost, roles, best, self.parallelism)))
+        Ok(Some(finish(id, trial, cost, roles, best, *setup, self.parallelism)))
     }
 
     fn attempt(
@@ -366,6 +371,7 @@ fn finish(
     cost: i32,
     roles: &[Role],
     form: Form,
+    setup: Setup,
     parallelism: &Parallelism,
 ) -> Reading {
     let Trial { graph, chains: templates, places } = trial;
@@ -373,16 +379,19 @@ fn finish(
     let mut ops: Vec<Op> = graph.prologue.iter().map(|f| f.op.clone()).collect();
     let mut slots: Vec<Slot> = graph.prologue.iter().map(|f| f.slot).collect();
     let mut body_of = vec![None; ops.len()];
+    let mut is_call: Vec<bool> = graph.prologue.iter().map(|f| !f.repeat).collect();
     let mut starts = Vec::new();
     for (i, body) in graph.bodies.iter().enumerate() {
         starts.push(ops.len());
         ops.extend(body.iter().map(|f| f.op.clone()));
         slots.extend(body.iter().map(|f| f.slot));
+        is_call.extend(body.iter().map(|f| !f.repeat));
         body_of.resize(ops.len(), Some(i));
     }
     let epilogue = ops.len();
     ops.extend(graph.epilogue.iter().map(|f| f.op.clone()));
     slots.extend(graph.epilogue.iter().map(|f| f.slot));
+    is_call.extend(graph.epilogue.iter().map(|f| !f.repeat));
     body_of.resize(ops.len(), None);
 
     // The template of each layer, and with it whether the plan fits.
@@ -508,6 +517,8 @@ fn finish(
         placements,
         ops,
         body_of,
+        is_call,
+        setup,
         layers,
         form,
         graph: Arc::new(graph.graph),

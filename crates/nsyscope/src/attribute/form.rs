@@ -52,8 +52,10 @@ pub struct Form {
 pub(super) struct FormOp {
     pub(super) op: Op,
     pub(super) slot: Slot,
-    /// Whether a second kernel of an operation that has been seen; missing costs nothing.
+    /// Whether missing costs nothing.
     pub(super) optional: bool,
+    /// Whether it is a second part of an operation that is in the chain already.
+    pub(super) repeat: bool,
 }
 
 /// A step's operations in one form.
@@ -71,7 +73,7 @@ pub const STEP_INPUT: &str = "step.input";
 pub const STEP_OUTPUT: &str = "step.output";
 
 fn bookkeeping(name: &'static str, slot: Slot) -> FormOp {
-    FormOp { op: Op::new(name, "metadata/input_prep").auxiliary(), slot, optional: false }
+    FormOp { op: Op::new(name, "metadata/input_prep").auxiliary(), slot, optional: false, repeat: false }
 }
 
 impl FormGraph {
@@ -171,7 +173,7 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
                 Slot::Norm if form.composed_norms => Slot::ComposedNorm,
                 slot => slot,
             };
-            out.push(FormOp { op, slot, optional: false });
+            out.push(FormOp { op, slot, optional: false, repeat: false });
         };
         match (op.name, mixer) {
             ("attn.fused_qkv_a_proj", Some(Mixer::Mla(mla))) if form.split_qkv => {
@@ -212,14 +214,14 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
                 if let Some(act) = act {
                     let at = out.len() - 1;
                     let slot = Slot::Activation;
-                    out.insert(at, FormOp { op: act, slot, optional: true });
+                    out.insert(at, FormOp { op: act, slot, optional: true, repeat: true });
                 }
             }
             _ => push(op.clone()),
         }
         if form.composed_rope && op.name == "attn.absorb_q" {
             if let Some(rope) = ops.iter().find(|o| o.name == "attn.rope") {
-                out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true });
+                out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true, repeat: true });
             }
         }
     }
@@ -254,7 +256,7 @@ fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
             let category =
                 if name == "quant.input" { "quant/fp8_int8_quant" } else { "moe/quant" };
             let op = Op { side_stream: f.op.side_stream, ..Op::new(name, category).auxiliary() };
-            out.push(FormOp { op, slot: Slot::Quant, optional: true });
+            out.push(FormOp { op, slot: Slot::Quant, optional: true, repeat: false });
         }
         out.push(f);
     }

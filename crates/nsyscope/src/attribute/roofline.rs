@@ -1,0 +1,350 @@
+//! Operations against the least time that they could take.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::align::Alignment;
+use super::attribution::Target;
+use super::step::{StepPhase, Work};
+use crate::analysis::WallClock;
+use crate::capture::NONE;
+use crate::cost::{Bound, CostModel, Op};
+use crate::run::Run;
+use crate::segment::{PhaseKey, Step};
+
+/// An operation summed up over the steps of a phase.
+///
+/// Costs are those of the calls that were seen. What depends on something unknown (the step's
+/// tokens, the context, a weight format, the GPU's peaks) is `None`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OpRow {
+    /// The operation.
+    pub op: &'static str,
+    /// Its category.
+    pub category: &'static str,
+    /// The kernels that execute it, by name, those that take longest first.
+    pub kernels: Vec<String>,
+    /// How often it ran, over all ranks.
+    pub calls: u64,
+    /// The sum of its activities' durations in ns.
+    pub time_ns: i64,
+    /// Its share of the steps' wall time in ns: concurrent activities share an instant.
+    pub wall_ns: i64,
+    /// Rows of a product, in one call.
+    pub m: Option<f64>,
+    /// Columns of a product.
+    pub n: Option<u64>,
+    /// Inner dimension of a product.
+    pub k: Option<u64>,
+    /// Products at once: heads, or the expected number of distinct experts.
+    pub groups: Option<f64>,
+    /// Floating-point operations of all calls.
+    pub flops: Option<f64>,
+    /// Bytes of all calls.
+    pub bytes: Option<f64>,
+    /// FLOPs a second of `time_ns`.
+    pub flops_per_s: Option<f64>,
+    /// Bytes a second of `time_ns`.
+    pub bytes_per_s: Option<f64>,
+    /// FLOPs a byte.
+    pub intensity: Option<f64>,
+    /// The least time of all calls in ns.
+    pub floor_ns: Option<i64>,
+    /// What bounds it.
+    pub bound: Option<Bound>,
+    /// Floor over measured, beyond 1 where fewer experts are hit than uniform routing expects.
+    pub efficiency: Option<f64>,
+    /// Measured minus floor in ns.
+    pub headroom_ns: Option<i64>,
+    /// Whether it is faster than anything can be: its kernels are not this operation, or the
+    /// shapes, the weights' format or the GPU are not as given.
+    pub impossible: bool,
+}
+
+/// Steps of one phase and number of sequences.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PhaseOps {
+    /// Which steps.
+    pub key: PhaseKey,
+    /// How many, each rank's counted.
+    pub steps: u64,
+    /// The sum of their wall times in ns.
+    pub wall_ns: i64,
+    /// The time in which nothing of the step ran.
+    pub idle_ns: i64,
+    /// The sum of durations of activities that could not be placed.
+    pub unmapped_ns: i64,
+    /// Their share of the wall time.
+    pub unmapped_wall_ns: i64,
+    /// The operations, those with the largest share of the wall time first; with `idle_ns` and
+    /// `unmapped_wall_ns` their `wall_ns` sum to `wall_ns`.
+    pub ops: Vec<OpRow>,
+    /// The least time of the steps in ns, whether their operations were seen or not.
+    pub floor_ns: Option<i64>,
+}
+
+/// Rows are told apart by operation and shape.
+type RowKey = (&'static str, Option<u64>, Option<u64>, Option<u64>);
+
+/// What is summed up for an operation.
+struct Sum {
+    op: Op,
+    known: Known,
+    calls: u64,
+    time_ns: i64,
+    wall_ns: i64,
+    /// Time by kernel: file and name.
+    kernels: BTreeMap<(usize, u32), i64>,
+}
+
+/// Which figures of an operation rest on something known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    rows: bool,
+    cost: bool,
+}
+
+struct Group {
+    steps: u64,
+    wall_ns: i64,
+    idle_ns: i64,
+    unmapped_ns: i64,
+    unmapped_wall_ns: i64,
+    keys: BTreeMap<RowKey, u32>,
+    sums: Vec<Sum>,
+    /// For each alignment that the group has seen: the row of each activity, calls of each row,
+    /// and the floor of a step.
+    plans: BTreeMap<usize, Plan>,
+    floor_ns: Option<f64>,
+}
+
+struct Plan {
+    // Kept so that the address, which is the key, stays its own.
+    _alignment: Arc<Alignment>,
+    rows: Vec<u32>,
+    calls: Vec<(u32, u64)>,
+    floor_ns: Option<f64>,
+}
+
+/// Sums up operations while steps are aligned.
+pub(super) struct Tally<'a> {
+    target: &'a Target<'a>,
+    groups: BTreeMap<PhaseKey, Group>,
+}
+
+/// Nanoseconds by which a duration can be off.
+const CLOCK_ERROR_NS: f64 = 500.0;
+/// Share by which a peak can be beaten: clocks above the nominal one.
+const PEAK_ERROR: f64 = 0.05;
+
+impl<'a> Tally<'a> {
+    pub(super) fn new(target: &'a Target<'a>) -> Self {
+        Self { target, groups: BTreeMap::new() }
+    }
+
+    pub(super) fn add(
+        &mut self,
+        step: &Step,
+        alignment: &Arc<Alignment>,
+        work: &[Work],
+        file: usize,
+    ) {
+        let key = PhaseKey { phase: step.phase, batch: step.batch };
+        let group = self.groups.entry(key).or_insert_with(|| Group {
+            steps: 0,
+            wall_ns: 0,
+            idle_ns: 0,
+            unmapped_ns: 0,
+            unmapped_wall_ns: 0,
+            keys: BTreeMap::new(),
+            sums: Vec::new(),
+            plans: BTreeMap::new(),
+            floor_ns: Some(0.0),
+        });
+        let address = Arc::as_ptr(alignment) as usize;
+        if !group.plans.contains_key(&address) {
+            let plan = group.plan(alignment, self.target);
+            group.plans.insert(address, plan);
+        }
+        let Some(plan) = group.plans.get(&address) else { return };
+        group.steps += 1;
+        group.floor_ns = group.floor_ns.zip(plan.floor_ns).map(|(sum, ns)| sum + ns);
+        for &(row, calls) in &plan.calls {
+            group.sums[row as usize].calls += calls;
+        }
+        let unmapped = group.sums.len();
+        let mut clock = WallClock::new(unmapped + 1);
+        for (w, &row) in work.iter().zip(&plan.rows) {
+            let length = w.end - w.start;
+            if row == NONE {
+                group.unmapped_ns += length;
+                clock.add(w.start, w.end, unmapped as u32);
+                continue;
+            }
+            let sum = &mut group.sums[row as usize];
+            sum.time_ns += length;
+            *sum.kernels.entry((file, w.name)).or_default() += length;
+            clock.add(w.start, w.end, row);
+        }
+        let wall = clock.finish();
+        group.wall_ns += wall.end - wall.start;
+        group.idle_ns += wall.idle_ns;
+        group.unmapped_wall_ns += wall.exposed_ns[unmapped];
+        for (sum, ns) in group.sums.iter_mut().zip(&wall.exposed_ns) {
+            sum.wall_ns += ns;
+        }
+    }
+
+    pub(super) fn finish(self, run: &Run) -> Vec<PhaseOps> {
+        let target = self.target;
+        self.groups
+            .into_iter()
+            .map(|(key, group)| {
+                let mut ops: Vec<OpRow> =
+                    group.sums.into_iter().map(|sum| sum.row(run, target)).collect();
+                ops.sort_by(|a, b| {
+                    b.wall_ns.cmp(&a.wall_ns).then_with(|| a.op.cmp(b.op)).then(a.n.cmp(&b.n))
+                });
+                PhaseOps {
+                    key,
+                    steps: group.steps,
+                    wall_ns: group.wall_ns,
+                    idle_ns: group.idle_ns,
+                    unmapped_ns: group.unmapped_ns,
+                    unmapped_wall_ns: group.unmapped_wall_ns,
+                    ops,
+                    floor_ns: group.floor_ns.map(|ns| ns.round() as i64),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Group {
+    fn plan(&mut self, alignment: &Arc<Alignment>, target: &Target<'_>) -> Plan {
+        let setup = &alignment.setup;
+        let mut calls: BTreeMap<u32, u64> = BTreeMap::new();
+        let rows = alignment
+            .placements
+            .iter()
+            .map(|placement| {
+                let Some(p) = placement else { return NONE };
+                let op = &alignment.ops[p.op as usize];
+                let known = Known {
+                    rows: setup.rows.is_some(),
+                    cost: setup.rows.is_some()
+                        && (op.cache_read == 0.0
+                            || setup.context.is_some()
+                            || (setup.phase == StepPhase::Prefill && setup.batch.is_some())),
+                };
+                let m = op.m.filter(|_| known.rows).map(|m| m.round() as u64);
+                let row = *self.keys.entry((op.name, m, op.n, op.k)).or_insert_with(|| {
+                    self.sums.push(Sum {
+                        op: op.clone(),
+                        known,
+                        calls: 0,
+                        time_ns: 0,
+                        wall_ns: 0,
+                        kernels: BTreeMap::new(),
+                    });
+                    (self.sums.len() - 1) as u32
+                });
+                if p.main && alignment.is_call[p.op as usize] {
+                    *calls.entry(row).or_default() += 1;
+                }
+                row
+            })
+            .collect();
+        let floor_ns = target
+            .cost
+            .filter(|_| setup.rows.is_some())
+            .filter(|_| setup.context.is_some() || setup.phase == StepPhase::Prefill)
+            .and_then(|cost| cost.step(&alignment.graph).total);
+        Plan {
+            _alignment: alignment.clone(),
+            rows,
+            calls: calls.into_iter().collect(),
+            floor_ns,
+        }
+    }
+}
+
+impl Sum {
+    fn row(self, run: &Run, target: &Target<'_>) -> OpRow {
+        let op = &self.op;
+        let calls = self.calls as f64;
+        let costed = self.known.cost && self.calls > 0;
+        let flops = costed.then_some(op.flops * calls).filter(|f| *f > 0.0);
+        let bytes = if costed && op.collective.is_none() {
+            op.bytes().map(|b| b * calls).filter(|b| *b > 0.0)
+        } else {
+            None
+        };
+        let floor = target.cost.filter(|_| costed).and_then(|cost| cost.floor(op));
+        let floor = floor.filter(|f| f.ns > 0.0);
+        let floor_ns = floor.map(|f| (f.ns * calls).round() as i64);
+        let seconds = self.time_ns as f64 * 1e-9;
+        let rate = |amount: Option<f64>| amount.filter(|_| seconds > 0.0).map(|a| a / seconds);
+        let impossible = target.cost.filter(|_| costed).is_some_and(|cost| {
+            let least = least_ns(op, cost, target) * (1.0 - PEAK_ERROR) - CLOCK_ERROR_NS;
+            (self.time_ns as f64) < least * calls
+        });
+        let mut kernels: Vec<((usize, u32), i64)> = self.kernels.into_iter().collect();
+        kernels.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
+        let mut seen = BTreeSet::new();
+        let kernels = kernels
+            .into_iter()
+            .filter_map(|((file, name), _)| {
+                let names = run.traces()[file].kernel_names();
+                names.get(name as usize).map(|n| n.demangled.to_string())
+            })
+            .filter(|name| seen.insert(name.clone()))
+            .collect();
+        OpRow {
+            op: op.name,
+            category: op.category,
+            kernels,
+            calls: self.calls,
+            time_ns: self.time_ns,
+            wall_ns: self.wall_ns,
+            m: op.m.filter(|_| self.known.rows),
+            n: op.n,
+            k: op.k,
+            groups: op.n.map(|_| op.groups),
+            flops,
+            bytes,
+            flops_per_s: rate(flops),
+            bytes_per_s: rate(bytes),
+            intensity: flops.zip(bytes).map(|(f, b)| f / b),
+            floor_ns,
+            bound: floor.map(|f| f.bound),
+            efficiency: floor_ns
+                .filter(|_| self.time_ns > 0)
+                .map(|floor| floor as f64 / self.time_ns as f64),
+            headroom_ns: floor_ns.map(|floor| self.time_ns - floor),
+            impossible,
+        }
+    }
+}
+
+/// The time below which a call cannot be, whatever its inputs: activations may come from the
+/// second-level cache, and routing may send all tokens to the same experts.
+fn least_ns(op: &Op, cost: &CostModel, target: &Target<'_>) -> f64 {
+    if op.collective.is_some() {
+        return 0.0;
+    }
+    let mut weights = op.weight_bytes.unwrap_or(0.0);
+    if op.category == "moe/moe_gemm" {
+        // Where experts are spread over ranks, none of them may be hit here.
+        let fewest = match target.arch.layers.iter().find_map(|l| l.feed_forward.moe()) {
+            Some(moe) if !target.parallelism.expert_parallel => moe.top_k as f64,
+            _ => 0.0,
+        };
+        weights *= (fewest / op.groups.max(1.0)).min(1.0);
+    }
+    let traffic = cost.gpu().memory_bandwidth.map_or(0.0, |peak| (weights + op.cache_read) / peak);
+    let compute = cost.gpu().peak(op.precision).map_or(0.0, |peak| op.flops / peak);
+    traffic.max(compute) * 1e9
+}
