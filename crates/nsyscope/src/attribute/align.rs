@@ -93,6 +93,8 @@ pub struct Alignment {
     pub surprise: f64,
 }
 
+/// Rounds of experts in a layer that are looked for at most.
+const MOST_ROUNDS: u64 = 8;
 /// A surprise beyond which a reading says nothing: a step that is not this model's.
 const USELESS: f64 = 1.5;
 
@@ -103,7 +105,7 @@ pub struct Aligner<'a> {
     parallelism: &'a Parallelism,
     options: &'a Options,
     main: FxHashMap<(Setup, Box<[u32]>), Arc<Reading>>,
-    sides: FxHashMap<(usize, Box<[(u32, u32)]>), Option<Arc<Alignment>>>,
+    sides: FxHashMap<(usize, Box<[u32]>), Arc<Alignment>>,
     readings: usize,
 }
 
@@ -173,22 +175,21 @@ impl<'a> Aligner<'a> {
         if !aside {
             // Nothing depends on times, so equal sequences share one alignment.
             let key = (reading.id, Box::from([]));
-            if let Some(Some(known)) = self.sides.get(&key) {
+            if let Some(known) = self.sides.get(&key) {
                 return Ok(Some(known.clone()));
             }
             let alignment = Arc::new(reading.alignment.clone());
-            self.sides.insert(key, Some(alignment.clone()));
+            self.sides.insert(key, alignment.clone());
             return Ok(Some(alignment));
         }
         let beside = places_beside(&reading, work, &on_main);
-        let key: Box<[(u32, u32)]> = beside.iter().map(|&(at, layer)| (at, layer)).collect();
-        if let Some(Some(known)) = self.sides.get(&(reading.id, key.clone()))
-            && known.placements.len() == work.len()
-        {
+        let aside = beside.iter().flat_map(|&(at, layer)| [at, layer, work[at as usize].name]);
+        let key: (usize, Box<[u32]>) = (reading.id, aside.collect());
+        if let Some(known) = self.sides.get(&key) {
             return Ok(Some(known.clone()));
         }
         let alignment = Arc::new(merge(&reading, work, &on_main, &beside));
-        self.sides.insert((reading.id, key), Some(alignment.clone()));
+        self.sides.insert(key, alignment.clone());
         Ok(Some(alignment))
     }
 
@@ -205,19 +206,22 @@ impl<'a> Aligner<'a> {
             },
             split_qkv: false,
             split_gate_up: false,
+            split_kv_b: false,
             shared_last: false,
             composed_norms: !norms && !fused,
             composed_rope: !roles.contains(&Role::Rope),
             quantizes: roles.contains(&Role::Quant),
+            expert_rounds: self.expert_rounds(roles),
         };
         let mut found = self.attempt(setup, roles, aside, &best)?;
         let easy = |found: &Option<(i32, Trial)>| {
             found.as_ref().is_some_and(|(cost, _)| f64::from(*cost) < 2.0 * roles.len() as f64)
         };
-        let changes: [fn(Form) -> Form; 5] = [
+        let changes: [fn(Form) -> Form; 6] = [
             |f| Form { split_qkv: !f.split_qkv, ..f },
             |f| Form { shared_last: !f.shared_last, ..f },
             |f| Form { split_gate_up: !f.split_gate_up, ..f },
+            |f| Form { split_kv_b: !f.split_kv_b, ..f },
             |f| Form {
                 route: match f.route {
                     LatentRoute::Absorbed => LatentRoute::Expanded,
@@ -231,11 +235,12 @@ impl<'a> Aligner<'a> {
         for _ in 0..2 {
             let before = found.as_ref().map(|(cost, _)| *cost);
             for (i, change) in changes.iter().enumerate() {
-                if i >= 3 && (!attends || easy(&found)) {
+                if i >= 4 && (!attends || easy(&found)) {
                     continue;
                 }
                 let form = change(best);
-                if form == best {
+                let expands = attends && best.route != LatentRoute::Absorbed;
+                if form == best || (form.split_kv_b != best.split_kv_b && !expands) {
                     continue;
                 }
                 let other = self.attempt(setup, roles, aside, &form)?;
@@ -253,6 +258,14 @@ impl<'a> Aligner<'a> {
         self.readings += 1;
         let id = self.readings;
         Ok(Some(finish(id, trial, cost, roles, best, *setup, self.parallelism)))
+    }
+
+    /// How often each layer with experts runs them, by the number of their products.
+    fn expert_rounds(&self, roles: &[Role]) -> u8 {
+        let layers = self.arch.moe_layers() as u64 / self.parallelism.pp.max(1);
+        let products = roles.iter().filter(|r| **r == Role::MoeGemm).count() as u64;
+        let rounds = (products + layers) / (2 * layers).max(1);
+        if layers == 0 { 1 } else { rounds.clamp(1, MOST_ROUNDS) as u8 }
     }
 
     fn attempt(
@@ -323,6 +336,10 @@ const BURST_GAP: usize = 6;
 /// layer has on its main line; the stream with the most kernels never does. `None` where no
 /// activity says anything about order.
 fn main_line(work: &[Work]) -> Option<Vec<bool>> {
+    let first = work.first()?.stream;
+    if work.iter().all(|w| w.stream == first) {
+        return work.iter().any(|w| !w.role.is_mute()).then(|| vec![true; work.len()]);
+    }
     let mut streams: Vec<u32> = work.iter().map(|w| w.stream).collect();
     streams.sort_unstable();
     streams.dedup();

@@ -146,7 +146,7 @@ impl Attribution {
                 for (at, &assignment) in of.zip(&known.assignment_of) {
                     assignment_of[at] = assignment;
                 }
-                tally.add(step, &known.alignment, &work, file);
+                tally.add(step, &known.alignment, &work);
                 for contradiction in &alignment.contradictions {
                     match counted.iter_mut().find(|(known, _)| known == contradiction) {
                         Some((_, count)) => *count += 1,
@@ -157,7 +157,7 @@ impl Attribution {
             }
             out.ranks.push(RankOps { rank: rank.rank, assignment_of, steps: alignments });
         }
-        out.phases = tally.finish(run);
+        out.phases = tally.finish(run, &roles);
         out.contradictions = counted;
         out.distinct = aligner.distinct();
         Ok(out)

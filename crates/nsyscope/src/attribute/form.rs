@@ -37,6 +37,8 @@ pub struct Form {
     pub split_qkv: bool,
     /// Whether gate and up run as products of their own.
     pub split_gate_up: bool,
+    /// Whether keys and values are expanded from the latent by products of their own.
+    pub split_kv_b: bool,
     /// Whether shared experts run after the routed ones.
     pub shared_last: bool,
     /// Whether normalisations are written out in elementary kernels.
@@ -45,6 +47,8 @@ pub struct Form {
     pub composed_rope: bool,
     /// Whether activations are quantised where the weights' format does not ask for it.
     pub quantizes: bool,
+    /// How often each layer runs its experts: engines cut large batches into chunks.
+    pub expert_rounds: u8,
 }
 
 /// An operation of a chain: what the model says, and what to look for.
@@ -188,6 +192,11 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
                     push(latent);
                 }
             }
+            ("attn.kv_b_proj", Some(Mixer::Mla(mla))) if form.split_kv_b => {
+                let heads = op.n.unwrap_or(0) / (mla.nope_dim + mla.value_dim).max(1);
+                push(part(op, "attn.k_b_proj", heads * mla.nope_dim));
+                push(part(op, "attn.v_b_proj", heads * mla.value_dim));
+            }
             ("attn.qkv_proj", Some(Mixer::Attention(a))) if form.split_qkv => {
                 let gate = if a.output_gate { 2 } else { 1 };
                 let parts = [
@@ -228,6 +237,7 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
     if form.quantizes {
         out = with_quantisation(out);
     }
+    repeat_experts(&mut out, form.expert_rounds);
     if form.shared_last {
         let is_late = |f: &FormOp| f.op.side_stream;
         late.extend(out.iter().filter(|f| is_late(f)).cloned());
@@ -261,4 +271,22 @@ fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
         out.push(f);
     }
     out
+}
+
+/// More rounds of routing and experts behind the first one.
+fn repeat_experts(ops: &mut Vec<FormOp>, rounds: u8) {
+    let last = ops.iter().rposition(|f| matches!(f.slot, Slot::MoeSum | Slot::MoeGemm));
+    let Some(last) = last else { return };
+    let routed = |f: &&FormOp| {
+        matches!(f.slot, Slot::Router | Slot::TopK | Slot::Align | Slot::MoeGemm | Slot::MoeSum)
+            || matches!(f.op.name, "moe.experts.quant" | "moe.experts.act")
+    };
+    let round: Vec<FormOp> = ops
+        .iter()
+        .filter(routed)
+        .map(|f| FormOp { optional: true, repeat: true, ..f.clone() })
+        .collect();
+    for _ in 1..rounds {
+        ops.splice(last + 1..=last, round.iter().cloned());
+    }
 }

@@ -1,10 +1,11 @@
 //! Operations against the least time that they could take.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::align::Alignment;
 use super::attribution::Target;
+use super::roles::Roles;
 use super::step::{StepPhase, Work};
 use crate::analysis::WallClock;
 use crate::capture::NONE;
@@ -95,8 +96,6 @@ struct Sum {
     calls: u64,
     time_ns: i64,
     wall_ns: i64,
-    /// Time by kernel: file and name.
-    kernels: BTreeMap<(usize, u32), i64>,
 }
 
 /// Which figures of an operation rest on something known.
@@ -114,6 +113,9 @@ struct Group {
     unmapped_wall_ns: i64,
     keys: BTreeMap<RowKey, u32>,
     sums: Vec<Sum>,
+    /// Time by row and kernel name, and where each of them is.
+    kernels: Vec<(u32, u32, i64)>,
+    kernel_at: BTreeMap<(u32, u32), u32>,
     /// For each alignment that the group has seen: the row of each activity, calls of each row,
     /// and the floor of a step.
     plans: BTreeMap<usize, Plan>,
@@ -123,7 +125,8 @@ struct Group {
 struct Plan {
     // Kept so that the address, which is the key, stays its own.
     _alignment: Arc<Alignment>,
-    rows: Vec<u32>,
+    /// For each activity its row and its entry among the kernels.
+    rows: Vec<(u32, u32)>,
     calls: Vec<(u32, u64)>,
     floor_ns: Option<f64>,
 }
@@ -149,7 +152,6 @@ impl<'a> Tally<'a> {
         step: &Step,
         alignment: &Arc<Alignment>,
         work: &[Work],
-        file: usize,
     ) {
         let key = PhaseKey { phase: step.phase, batch: step.batch };
         let group = self.groups.entry(key).or_insert_with(|| Group {
@@ -160,12 +162,14 @@ impl<'a> Tally<'a> {
             unmapped_wall_ns: 0,
             keys: BTreeMap::new(),
             sums: Vec::new(),
+            kernels: Vec::new(),
+            kernel_at: BTreeMap::new(),
             plans: BTreeMap::new(),
             floor_ns: Some(0.0),
         });
         let address = Arc::as_ptr(alignment) as usize;
         if !group.plans.contains_key(&address) {
-            let plan = group.plan(alignment, self.target);
+            let plan = group.plan(alignment, work, self.target);
             group.plans.insert(address, plan);
         }
         let Some(plan) = group.plans.get(&address) else { return };
@@ -176,16 +180,15 @@ impl<'a> Tally<'a> {
         }
         let unmapped = group.sums.len();
         let mut clock = WallClock::new(unmapped + 1);
-        for (w, &row) in work.iter().zip(&plan.rows) {
+        for (w, &(row, kernel)) in work.iter().zip(&plan.rows) {
             let length = w.end - w.start;
             if row == NONE {
                 group.unmapped_ns += length;
                 clock.add(w.start, w.end, unmapped as u32);
                 continue;
             }
-            let sum = &mut group.sums[row as usize];
-            sum.time_ns += length;
-            *sum.kernels.entry((file, w.name)).or_default() += length;
+            group.sums[row as usize].time_ns += length;
+            group.kernels[kernel as usize].2 += length;
             clock.add(w.start, w.end, row);
         }
         let wall = clock.finish();
@@ -197,13 +200,27 @@ impl<'a> Tally<'a> {
         }
     }
 
-    pub(super) fn finish(self, run: &Run) -> Vec<PhaseOps> {
+    pub(super) fn finish(self, run: &Run, roles: &Roles) -> Vec<PhaseOps> {
         let target = self.target;
         self.groups
             .into_iter()
             .map(|(key, group)| {
+                let mut kernels = group.kernels;
+                kernels.sort_by_key(|&(row, name, ns)| (row, std::cmp::Reverse(ns), name));
+                let named = |row: usize| {
+                    let own = kernels.iter().filter(|(of, _, _)| *of as usize == row);
+                    let names = own.filter_map(|&(_, name, _)| roles.kernel_name(run, name));
+                    let mut out: Vec<String> = Vec::new();
+                    for name in names {
+                        if !out.iter().any(|known| known == name) {
+                            out.push(name.to_owned());
+                        }
+                    }
+                    out
+                };
+                let sums = group.sums.into_iter().enumerate();
                 let mut ops: Vec<OpRow> =
-                    group.sums.into_iter().map(|sum| sum.row(run, target)).collect();
+                    sums.map(|(row, sum)| sum.row(named(row), target)).collect();
                 ops.sort_by(|a, b| {
                     b.wall_ns.cmp(&a.wall_ns).then_with(|| a.op.cmp(b.op)).then(a.n.cmp(&b.n))
                 });
@@ -223,14 +240,20 @@ impl<'a> Tally<'a> {
 }
 
 impl Group {
-    fn plan(&mut self, alignment: &Arc<Alignment>, target: &Target<'_>) -> Plan {
+    fn plan(
+        &mut self,
+        alignment: &Arc<Alignment>,
+        work: &[Work],
+        target: &Target<'_>,
+    ) -> Plan {
         let setup = &alignment.setup;
         let mut calls: BTreeMap<u32, u64> = BTreeMap::new();
         let rows = alignment
             .placements
             .iter()
-            .map(|placement| {
-                let Some(p) = placement else { return NONE };
+            .zip(work)
+            .map(|(placement, w)| {
+                let Some(p) = placement else { return (NONE, NONE) };
                 let op = &alignment.ops[p.op as usize];
                 let known = Known {
                     rows: setup.rows.is_some(),
@@ -247,14 +270,17 @@ impl Group {
                         calls: 0,
                         time_ns: 0,
                         wall_ns: 0,
-                        kernels: BTreeMap::new(),
                     });
                     (self.sums.len() - 1) as u32
                 });
                 if p.main && alignment.is_call[p.op as usize] {
                     *calls.entry(row).or_default() += 1;
                 }
-                row
+                let kernel = *self.kernel_at.entry((row, w.name)).or_insert_with(|| {
+                    self.kernels.push((row, w.name, 0));
+                    (self.kernels.len() - 1) as u32
+                });
+                (row, kernel)
             })
             .collect();
         let floor_ns = target
@@ -272,7 +298,7 @@ impl Group {
 }
 
 impl Sum {
-    fn row(self, run: &Run, target: &Target<'_>) -> OpRow {
+    fn row(self, kernels: Vec<String>, target: &Target<'_>) -> OpRow {
         let op = &self.op;
         let calls = self.calls as f64;
         let costed = self.known.cost && self.calls > 0;
@@ -291,17 +317,6 @@ impl Sum {
             let least = least_ns(op, cost, target) * (1.0 - PEAK_ERROR) - CLOCK_ERROR_NS;
             (self.time_ns as f64) < least * calls
         });
-        let mut kernels: Vec<((usize, u32), i64)> = self.kernels.into_iter().collect();
-        kernels.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
-        let mut seen = BTreeSet::new();
-        let kernels = kernels
-            .into_iter()
-            .filter_map(|((file, name), _)| {
-                let names = run.traces()[file].kernel_names();
-                names.get(name as usize).map(|n| n.demangled.to_string())
-            })
-            .filter(|name| seen.insert(name.clone()))
-            .collect();
         OpRow {
             op: op.name,
             category: op.category,
