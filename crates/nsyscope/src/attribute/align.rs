@@ -93,6 +93,8 @@ pub struct Alignment {
     pub surprise: f64,
 }
 
+/// Share of a step's operations that may be missing or left over in a form that is not known.
+const MOST_ODD: f64 = 0.15;
 /// Rounds of experts in a layer that are looked for at most.
 const MOST_ROUNDS: u64 = 8;
 /// A surprise beyond which a reading says nothing: a step that is not this model's.
@@ -214,9 +216,6 @@ impl<'a> Aligner<'a> {
             expert_rounds: self.expert_rounds(roles),
         };
         let mut found = self.attempt(setup, roles, aside, &best)?;
-        let easy = |found: &Option<(i32, Trial)>| {
-            found.as_ref().is_some_and(|(cost, _)| f64::from(*cost) < 2.0 * roles.len() as f64)
-        };
         let changes: [fn(Form) -> Form; 6] = [
             |f| Form { split_qkv: !f.split_qkv, ..f },
             |f| Form { shared_last: !f.shared_last, ..f },
@@ -235,7 +234,7 @@ impl<'a> Aligner<'a> {
         for _ in 0..2 {
             let before = found.as_ref().map(|(cost, _)| *cost);
             for (i, change) in changes.iter().enumerate() {
-                if i >= 4 && (!attends || easy(&found)) {
+                if i >= 4 && !attends {
                     continue;
                 }
                 let form = change(best);
@@ -521,6 +520,33 @@ fn finish(
         });
     }
     collectives(&mut contradictions, roles, &unseen, &slots, layers.len(), parallelism);
+    // What a layer cannot be without, and products that fit nowhere.
+    let required = |op: usize| {
+        slots[op].skip() >= 60 && !matches!(slots[op], Slot::Comm(_)) && !ops[op].side_stream
+    };
+    let missing = unseen.iter().flatten().filter(|&&op| required(op as usize)).count();
+    let expected: usize = layers
+        .iter()
+        .map(|l| {
+            let from = starts[l.body];
+            (from..from + graph.bodies[l.body].len()).filter(|&op| required(op)).count()
+        })
+        .sum();
+    let homeless = roles
+        .iter()
+        .zip(&placements)
+        .filter(|(role, place)| place.is_none() && role.is_product())
+        .count();
+    let odd = (missing + homeless) as f64 > MOST_ODD * expected as f64;
+    if odd && surprise <= USELESS {
+        contradictions.push(Contradiction {
+            about: "operations",
+            message: format!(
+                "of {expected} operations that the layers need, no kernel shows {missing}, and \
+                 {homeless} products fit none: another model or deployment"
+            ),
+        });
+    }
     if surprise > USELESS {
         contradictions.push(Contradiction {
             about: "operations",
