@@ -112,8 +112,7 @@ impl Deck {
     /// The file cannot be read, or lacks a key.
     pub fn load(path: impl AsRef<Path>) -> Result<Vec<Self>> {
         let bytes = std::fs::read(path)?;
-        let all: Value =
-            serde_json::from_slice(&bytes).map_err(|e| Error::deck(e.to_string()))?;
+        let all: Value = serde_json::from_slice(&bytes).map_err(|e| Error::deck(e.to_string()))?;
         list(&all, "decks")?.iter().map(Self::parse).collect()
     }
 
@@ -218,7 +217,11 @@ impl Deck {
                     launch
                 } else {
                     let own = db.fresh_correlation(on.process);
-                    let call = if copy.is_some() { "cudaMemcpyAsync_v3020" } else { "cudaLaunchKernel_v7000" };
+                    let call = if copy.is_some() {
+                        "cudaMemcpyAsync_v3020"
+                    } else {
+                        "cudaLaunchKernel_v7000"
+                    };
                     db.launch(thread, call).at(start - 5_000, start - 4_900).correlation(own);
                     own
                 };

@@ -105,7 +105,10 @@ impl Case {
     }
 
     /// Every activity of every step with its assignment and category.
-    fn each(&self, mut f: impl FnMut(&RankSteps, &Step, usize, &Activity, Option<&Assignment>, &str)) {
+    fn each(
+        &self,
+        mut f: impl FnMut(&RankSteps, &Step, usize, &Activity, Option<&Assignment>, &str),
+    ) {
         for rank in &self.steps.ranks {
             let (file, trace) = self.trace(rank);
             for step in &rank.steps {
@@ -254,7 +257,9 @@ fn layers_and_parts(case: &Case) -> Verdict {
 fn eager_decoders_agree_with_their_nvtx_ranges() {
     for (name, tp) in [("B3_eager_nvtx2", 1), ("C1_tp2_nvtx", 2)] {
         for ignore_nvtx in [false, true] {
-            let Some(case) = open(&Setting { ignore_nvtx, ..setting(name, tp, 1088) }) else { return };
+            let Some(case) = open(&Setting { ignore_nvtx, ..setting(name, tp, 1088) }) else {
+                return;
+            };
             case.check(6);
             layers_and_parts(&case).hold(name, 0.97, 0.97);
         }
@@ -297,12 +302,8 @@ fn products_have_the_shapes_that_the_workload_wrote() {
                 .map(|n| n.as_u64().unwrap())
                 .collect();
             let (k, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
-            let found: Vec<&Assignment> = case
-                .attribution
-                .assignments
-                .iter()
-                .filter(|a| a.op == op && a.main)
-                .collect();
+            let found: Vec<&Assignment> =
+                case.attribution.assignments.iter().filter(|a| a.op == op && a.main).collect();
             assert!(!found.is_empty(), "{name}: {op} was not seen");
             for a in found {
                 assert_eq!((a.n, a.k), (Some(n), Some(k)), "{name}: {op}");
@@ -322,7 +323,7 @@ fn products_have_the_shapes_that_the_workload_wrote() {
                     "moe.experts.gate_up" | "moe.experts.down" => 8 * batch,
                     _ => batch,
                 };
-                assert!(op.m.is_none_or(|m| m == f64::from(rows)), "{name}: {op:?}");
+                assert!(op.m.is_none_or(|m| (m - f64::from(rows)).abs() < 0.5), "{name}: {op:?}");
             }
         }
     }
@@ -411,14 +412,21 @@ fn known_order(case: &Case, latent: bool) -> Verdict {
                         (at, a, case.classes.categories()[class].as_str())
                     })
                     .collect();
-                let absorbed = inside.iter().filter(|(_, _, c)| is_product(c)).count() > 7 - usize::from(!moe);
+                let absorbed =
+                    inside.iter().filter(|(_, _, c)| is_product(c)).count() > 7 - usize::from(!moe);
                 let mut products: Vec<&str> = match (latent, absorbed) {
                     (true, true) => vec![
-                        "attn.fused_qkv_a_proj", "attn.q_b_proj", "attn.absorb_q",
-                        "attn.absorb_o", "attn.o_proj",
+                        "attn.fused_qkv_a_proj",
+                        "attn.q_b_proj",
+                        "attn.absorb_q",
+                        "attn.absorb_o",
+                        "attn.o_proj",
                     ],
                     (true, false) => vec![
-                        "attn.fused_qkv_a_proj", "attn.q_b_proj", "attn.kv_b_proj", "attn.o_proj",
+                        "attn.fused_qkv_a_proj",
+                        "attn.q_b_proj",
+                        "attn.kv_b_proj",
+                        "attn.o_proj",
                     ],
                     (false, _) => vec!["attn.qkv_proj", "attn.o_proj"],
                 };
@@ -442,7 +450,11 @@ fn known_order(case: &Case, latent: bool) -> Verdict {
                         match category {
                             "moe/moe_gemm" => {
                                 experts += 1;
-                                if experts == 1 { &["moe.experts.gate_up"] } else { &["moe.experts.down"] }
+                                if experts == 1 {
+                                    &["moe.experts.gate_up"]
+                                } else {
+                                    &["moe.experts.down"]
+                                }
                             }
                             "comm/all_reduce" => {
                                 reduced += 1;
@@ -460,9 +472,12 @@ fn known_order(case: &Case, latent: bool) -> Verdict {
                             "activation/gated_act" if moe => &["moe.experts.act", "moe.shared.act"],
                             "activation/gated_act" => &["mlp.act"],
                             "quant/fp8_int8_quant" => &["quant.input", "moe.experts.quant"],
-                            c if c.starts_with("attention/") => {
-                                &["attn.mla_decode", "attn.mla_prefill", "attn.decode", "attn.prefill"]
-                            }
+                            c if c.starts_with("attention/") => &[
+                                "attn.mla_decode",
+                                "attn.mla_prefill",
+                                "attn.decode",
+                                "attn.prefill",
+                            ],
                             _ => continue,
                         }
                     };
@@ -470,7 +485,10 @@ fn known_order(case: &Case, latent: bool) -> Verdict {
                         && assignment.and_then(|a| a.layer) == Some(layer.index);
                     verdict.judge(ns, right, || {
                         let found = assignment.and_then(|a| a.layer);
-                        format!("{category} {product} of layer {} is {op} of {found:?}", layer.index)
+                        format!(
+                            "{category} {product} of layer {} is {op} of {found:?}",
+                            layer.index
+                        )
                     });
                 }
             }
@@ -570,8 +588,5 @@ fn a_wrong_deployment_or_model_is_said_instead_of_believed() {
     let case = attribute(&setting("C3_tp2_graph", 2, 1088), run(), &longer);
     assert_eq!(about(&case), ["layers"]);
     let (contradiction, _) = &case.attribution.contradictions[0];
-    assert_eq!(
-        contradiction.message,
-        "the step has 6 layers, the configuration 8 on this rank"
-    );
+    assert_eq!(contradiction.message, "the step has 6 layers, the configuration 8 on this rank");
 }

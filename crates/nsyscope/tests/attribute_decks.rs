@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nsyscope::Run;
-use nsyscope::analysis::{Activity, Classes, activities};
+use nsyscope::analysis::{Classes, activities};
 use nsyscope::attribute::{Aligner, Roles, STEP_INPUT, STEP_OUTPUT, Setup, StepPhase, Work};
 use nsyscope::capture::OpenOptions;
 use nsyscope::cost::{ExpertExchange, Options, Parallelism};
@@ -89,10 +89,9 @@ fn parallelism(deck: &Deck) -> Parallelism {
 }
 
 struct Replay {
-    run: Run,
     truth: Vec<Replayed>,
     /// Activities of each step in the order of the truth.
-    steps: Vec<(Vec<Activity>, Vec<Work>)>,
+    steps: Vec<Vec<Work>>,
 }
 
 fn replay(deck: &Deck, how: &DeckReplay) -> Replay {
@@ -106,14 +105,12 @@ fn replay(deck: &Deck, how: &DeckReplay) -> Replay {
     let classes = Classes::new(&run, &Classifier::builtin());
     let roles = Roles::new(&run, &classes);
     let trace = &run.traces()[0];
-    let mut steps: Vec<(Vec<Activity>, Vec<Work>)> = vec![Default::default(); how.steps as usize];
+    let mut steps: Vec<Vec<Work>> = vec![Vec::new(); how.steps as usize];
     for (activity, truth) in activities(trace).zip(&truth) {
         assert_eq!(activity.start, truth.start, "truth and capture are in the same order");
-        let (list, work) = &mut steps[truth.step as usize];
-        list.push(activity);
-        work.push(roles.work(0, trace, &activity));
+        steps[truth.step as usize].push(roles.work(0, trace, &activity));
     }
-    Replay { run, truth, steps }
+    Replay { truth, steps }
 }
 
 #[derive(Default)]
@@ -141,14 +138,11 @@ fn score(deck: &Deck, arch: &Architecture, how: &DeckReplay) -> Score {
     let latent = deck.kernels.iter().any(|k| k.role == "kv_a_norm");
     let mut score = Score::default();
     let mut truth = replay.truth.iter();
-    for (_, work) in &replay.steps {
+    for work in &replay.steps {
         let alignment = aligner.align(&setup, work).unwrap().unwrap();
         assert_eq!(alignment.contradictions, [], "{}", deck.id);
-        let kinds: Vec<&str> = alignment
-            .layers
-            .iter()
-            .map(|l| alignment.graph.bodies[l.body].feed_forward)
-            .collect();
+        let kinds: Vec<&str> =
+            alignment.layers.iter().map(|l| alignment.graph.bodies[l.body].feed_forward).collect();
         let expected: Vec<&str> = deck
             .layers
             .iter()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::align::{Aligner, Alignment, Contradiction, Decided};
+use super::align::{Aligner, Alignment, Decided};
+use super::contradiction::Contradiction;
 use super::roles::Roles;
 use super::roofline::{PhaseOps, Tally};
 use super::step::{Setup, StepPhase, Work};
@@ -112,12 +113,7 @@ impl Attribution {
     ///
     /// # Errors
     /// Model and deployment do not fit together ([`crate::cost::StepGraph::build`]).
-    pub fn new(
-        run: &Run,
-        classes: &Classes,
-        steps: &Steps,
-        target: &Target<'_>,
-    ) -> Result<Self> {
+    pub fn new(run: &Run, classes: &Classes, steps: &Steps, target: &Target<'_>) -> Result<Self> {
         let roles = Roles::new(run, classes);
         let mut aligner = Aligner::new(target.arch, target.parallelism, target.options);
         let mut interned: FxHashMap<*const Alignment, Interned> = FxHashMap::default();

@@ -39,6 +39,8 @@ pub struct Form {
     pub split_gate_up: bool,
     /// Whether keys and values are expanded from the latent by products of their own.
     pub split_kv_b: bool,
+    /// Whether sparse attention's indexer projects keys and head weights in one product.
+    pub joint_indexer: bool,
     /// Whether shared experts run after the routed ones.
     pub shared_last: bool,
     /// Whether normalisations are written out in elementary kernels.
@@ -77,7 +79,12 @@ pub const STEP_INPUT: &str = "step.input";
 pub const STEP_OUTPUT: &str = "step.output";
 
 fn bookkeeping(name: &'static str, slot: Slot) -> FormOp {
-    FormOp { op: Op::new(name, "metadata/input_prep").auxiliary(), slot, optional: false, repeat: false }
+    FormOp {
+        op: Op::new(name, "metadata/input_prep").auxiliary(),
+        slot,
+        optional: false,
+        repeat: false,
+    }
 }
 
 impl FormGraph {
@@ -146,7 +153,10 @@ fn joined(mut expanded: StepGraph, absorbed: &StepGraph) -> StepGraph {
             continue;
         };
         let route = other.ops.iter().filter(|op| {
-            matches!(op.name, "attn.absorb_q" | "attn.q_concat" | "attn.mla_decode" | "attn.absorb_o")
+            matches!(
+                op.name,
+                "attn.absorb_q" | "attn.q_concat" | "attn.mla_decode" | "attn.absorb_o"
+            )
         });
         body.ops.splice(at + 1..=at, route.cloned());
     }
@@ -162,6 +172,19 @@ fn part(op: &Op, name: &'static str, n: u64) -> Op {
         flops: op.flops * share,
         weight_bytes: op.weight_bytes.map(|b| b * share),
         activation_written: op.activation_written * share,
+        ..op.clone()
+    }
+}
+
+/// Two products of the same input as one.
+fn joint(op: &Op, other: Option<&Op>) -> Op {
+    let Some(other) = other else { return op.clone() };
+    Op {
+        name: "indexer.k_weights_proj",
+        n: op.n.zip(other.n).map(|(a, b)| a + b),
+        flops: op.flops + other.flops,
+        weight_bytes: op.weight_bytes.zip(other.weight_bytes).map(|(a, b)| a + b),
+        activation_written: op.activation_written + other.activation_written,
         ..op.clone()
     }
 }
@@ -210,6 +233,11 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
                     push(part(op, name, n * columns / all.max(1)));
                 }
             }
+            ("indexer.k_proj", _) if form.joint_indexer => {
+                let other = ops.iter().find(|o| o.name == "indexer.weights_proj");
+                push(joint(op, other));
+            }
+            ("indexer.weights_proj", _) if form.joint_indexer => {}
             ("mlp.gate_up_proj" | "moe.shared.gate_up", _) if form.split_gate_up => {
                 let half = op.n.unwrap_or(0) / 2;
                 let names = if op.name == "mlp.gate_up_proj" {
@@ -228,10 +256,11 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
             }
             _ => push(op.clone()),
         }
-        if form.composed_rope && op.name == "attn.absorb_q" {
-            if let Some(rope) = ops.iter().find(|o| o.name == "attn.rope") {
-                out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true, repeat: true });
-            }
+        if form.composed_rope
+            && op.name == "attn.absorb_q"
+            && let Some(rope) = ops.iter().find(|o| o.name == "attn.rope")
+        {
+            out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true, repeat: true });
         }
     }
     if form.quantizes {
@@ -263,8 +292,7 @@ fn with_quantisation(ops: Vec<FormOp>) -> Vec<FormOp> {
         // Between it and its product only tokens are sorted.
         let known = out.iter().rev().take(2).any(|o| o.slot == Slot::Quant && o.op.name == name);
         if !known {
-            let category =
-                if name == "quant.input" { "quant/fp8_int8_quant" } else { "moe/quant" };
+            let category = if name == "quant.input" { "quant/fp8_int8_quant" } else { "moe/quant" };
             let op = Op { side_stream: f.op.side_stream, ..Op::new(name, category).auxiliary() };
             out.push(FormOp { op, slot: Slot::Quant, optional: true, repeat: false });
         }

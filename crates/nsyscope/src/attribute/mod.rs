@@ -33,16 +33,21 @@
 
 mod align;
 mod attribution;
+mod contradiction;
 mod form;
 mod path;
+mod reading;
 mod role;
 mod roles;
 mod roofline;
 mod slot;
 mod step;
+mod streams;
+mod template;
 
-pub use align::{Aligner, Alignment, Contradiction, Decided, FoundLayer, Placement};
+pub use align::{Aligner, Alignment, Decided, FoundLayer, Placement};
 pub use attribution::{Assignment, Attribution, RankOps, Target};
+pub use contradiction::Contradiction;
 pub use form::{Form, LatentRoute, STEP_INPUT, STEP_OUTPUT};
 pub use role::Role;
 pub use roles::Roles;

@@ -36,6 +36,17 @@ pub(super) enum Part {
     After,
 }
 
+impl Part {
+    /// What it costs that a kernel of this role is this part of an operation.
+    pub(super) fn cost(self, slot: Slot, role: Role) -> i32 {
+        match self {
+            Self::Before => slot.before(role),
+            Self::Main => slot.main(role),
+            Self::After => slot.after(role),
+        }
+    }
+}
+
 /// Where a kernel stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -141,7 +152,7 @@ pub(super) fn solve(chains: &Chains, roles: &[Role]) -> Option<(i32, Vec<Place>)
         .iter()
         .map(|&role| {
             let cost = |node: &Node| {
-                [node.slot.before(role), node.slot.main(role), node.slot.after(role)]
+                [Part::Before, Part::Main, Part::After].map(|part| part.cost(node.slot, role))
             };
             chains.nodes.iter().map(cost).collect()
         })
@@ -166,11 +177,8 @@ pub(super) fn solve(chains: &Chains, roles: &[Role]) -> Option<(i32, Vec<Place>)
             let arrived = arrivals.cost[node];
             let fresh = ARRIVED | if arrivals.new_layer[node] { NEW_LAYER } else { 0 };
 
-            let (least, way) = if waiting[node] <= arrived {
-                (waiting[node], STAY)
-            } else {
-                (arrived, fresh)
-            };
+            let (least, way) =
+                if waiting[node] <= arrived { (waiting[node], STAY) } else { (arrived, fresh) };
             next_waiting[node] = least.saturating_add(before).min(NEVER);
             from_waiting[row + node] = way;
 
@@ -238,8 +246,15 @@ mod tests {
 
     const DENSE: &[Slot] =
         &[Slot::Norm, Slot::Gemm, Slot::Attention, Slot::Gemm, Slot::Norm, Slot::Activation];
-    const MOE: &[Slot] =
-        &[Slot::Norm, Slot::Gemm, Slot::Attention, Slot::Gemm, Slot::Norm, Slot::TopK, Slot::MoeGemm];
+    const MOE: &[Slot] = &[
+        Slot::Norm,
+        Slot::Gemm,
+        Slot::Attention,
+        Slot::Gemm,
+        Slot::Norm,
+        Slot::TopK,
+        Slot::MoeGemm,
+    ];
 
     #[test]
     fn layers_and_their_kinds_are_found() {
@@ -255,8 +270,7 @@ mod tests {
         roles.extend([Norm, Gemm]);
         let (cost, places) = solve(&chains, &roles).unwrap();
         assert_eq!(cost, 0);
-        let opened: Vec<usize> =
-            (0..roles.len()).filter(|&i| places[i].opens_layer).collect();
+        let opened: Vec<usize> = (0..roles.len()).filter(|&i| places[i].opens_layer).collect();
         assert_eq!(opened, [1, 7, 14, 21]);
         assert!(places.iter().all(|p| p.part == Part::Main));
         assert!(chains.bodies[1].contains(&usize::from(places[8].node)));
@@ -268,8 +282,17 @@ mod tests {
     fn helpers_feed_what_follows_and_split_products_end_before() {
         let chains = chains(&[&[], DENSE, &[Slot::Gemm]]);
         let roles = [
-            Role::Norm, Role::Copy, Role::Gemm, Role::SplitReduce, Role::Attention, Role::Combine,
-            Role::Gemm, Role::Pointwise, Role::Norm, Role::Activation, Role::Gemm,
+            Role::Norm,
+            Role::Copy,
+            Role::Gemm,
+            Role::SplitReduce,
+            Role::Attention,
+            Role::Combine,
+            Role::Gemm,
+            Role::Pointwise,
+            Role::Norm,
+            Role::Activation,
+            Role::Gemm,
         ];
         let (_, places) = solve(&chains, &roles).unwrap();
         let nodes: Vec<u16> = places.iter().map(|p| p.node).collect();

@@ -147,12 +147,7 @@ impl<'a> Tally<'a> {
         Self { target, groups: BTreeMap::new() }
     }
 
-    pub(super) fn add(
-        &mut self,
-        step: &Step,
-        alignment: &Arc<Alignment>,
-        work: &[Work],
-    ) {
+    pub(super) fn add(&mut self, step: &Step, alignment: &Arc<Alignment>, work: &[Work]) {
         let key = PhaseKey { phase: step.phase, batch: step.batch };
         let group = self.groups.entry(key).or_insert_with(|| Group {
             steps: 0,
@@ -240,12 +235,7 @@ impl<'a> Tally<'a> {
 }
 
 impl Group {
-    fn plan(
-        &mut self,
-        alignment: &Arc<Alignment>,
-        work: &[Work],
-        target: &Target<'_>,
-    ) -> Plan {
+    fn plan(&mut self, alignment: &Arc<Alignment>, work: &[Work], target: &Target<'_>) -> Plan {
         let setup = &alignment.setup;
         let mut calls: BTreeMap<u32, u64> = BTreeMap::new();
         let rows = alignment
@@ -264,13 +254,7 @@ impl Group {
                 };
                 let m = op.m.filter(|_| known.rows).map(|m| m.round() as u64);
                 let row = *self.keys.entry((op.name, m, op.n, op.k)).or_insert_with(|| {
-                    self.sums.push(Sum {
-                        op: op.clone(),
-                        known,
-                        calls: 0,
-                        time_ns: 0,
-                        wall_ns: 0,
-                    });
+                    self.sums.push(Sum { op: op.clone(), known, calls: 0, time_ns: 0, wall_ns: 0 });
                     (self.sums.len() - 1) as u32
                 });
                 if p.main && alignment.is_call[p.op as usize] {
@@ -288,12 +272,7 @@ impl Group {
             .filter(|_| setup.rows.is_some())
             .filter(|_| setup.context.is_some() || setup.phase == StepPhase::Prefill)
             .and_then(|cost| cost.step(&alignment.graph).total);
-        Plan {
-            _alignment: alignment.clone(),
-            rows,
-            calls: calls.into_iter().collect(),
-            floor_ns,
-        }
+        Plan { _alignment: alignment.clone(), rows, calls: calls.into_iter().collect(), floor_ns }
     }
 }
 

@@ -3,12 +3,17 @@
 //! Costs are in twentieths of a "surprise": 0 is what the name says, a few are what an elementary
 //! kernel beside its operation costs, 100 and more is what should not happen. Only their order
 //! matters, and that a skipped product costs more than a misplaced elementary kernel.
+// The tables read by operation; arms merged by their cost would hide that.
+#![allow(clippy::match_same_arms)]
 
 use super::role::Role;
 use crate::cost::{CollectiveKind, Op};
 
 /// Larger than any sum of costs.
 pub(super) const NEVER: i32 = i32::MAX / 4;
+
+/// From here on a kernel stands with an operation only because it has to stand somewhere.
+pub(super) const MISFIT: i32 = 40;
 
 /// What kind of kernels execute an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,7 +136,13 @@ impl Slot {
             | (Self::Sample, R::Argmax)
             | (Self::Recurrent, R::Recurrent)
             | (Self::Convolution, R::Convolution) => 0,
-            (Self::Comm(wanted), R::Comm(kind)) => if wanted == kind { 0 } else { 120 },
+            (Self::Comm(wanted), R::Comm(kind)) => {
+                if wanted == kind {
+                    0
+                } else {
+                    120
+                }
+            }
             (Self::Comm(_), R::CommPart) => 10,
             (Self::Input | Self::Output, role) => self.bookkeeping(role),
             (Self::Embed, R::Index) => 4,
@@ -179,7 +190,9 @@ impl Slot {
         use Role as R;
         match (self, role) {
             (Self::Input, role) => self.bookkeeping(role),
-            (Self::Attention, R::AttentionSetup) | (Self::MoeGemm | Self::Align, R::GroupSetup) => 0,
+            (Self::Attention, R::AttentionSetup) | (Self::MoeGemm | Self::Align, R::GroupSetup) => {
+                0
+            }
             (Self::MoeGemm, R::Routing) => 2,
             (Self::MoeSum, R::Index | R::Copy | R::Pointwise | R::Fill) => 3,
             (Self::Sample, R::Softmax | R::Sampling | R::Copy | R::Pointwise | R::Add) => 1,
@@ -187,7 +200,13 @@ impl Slot {
             (Self::Norm | Self::ComposedNorm, R::Add) => 3,
             (_, R::Fill) => 3,
             (_, R::HostCopy | R::Metadata) => 6,
-            (slot, R::Quant) => if slot.is_product() || slot == Self::MoeGemm { 12 } else { 20 },
+            (slot, R::Quant) => {
+                if slot.is_product() || slot == Self::MoeGemm {
+                    12
+                } else {
+                    20
+                }
+            }
             (_, R::AttentionSetup) => 10,
             (_, role) if role.is_elementary() => 4,
             (_, role) => misplaced(role),
@@ -219,7 +238,10 @@ impl Slot {
             (Self::Rope, R::Pointwise | R::Add | R::Copy | R::Concat | R::Trigonometry) => 2,
             (Self::Activation, R::Pointwise) => 2,
             (Self::TopK, R::Sort) => 1,
-            (Self::TopK, R::Pointwise | R::Add | R::Index | R::Reduce | R::Copy | R::Fill | R::Move) => 3,
+            (
+                Self::TopK,
+                R::Pointwise | R::Add | R::Index | R::Reduce | R::Copy | R::Fill | R::Move,
+            ) => 3,
             (Self::Align, R::Embedding) => 0,
             (Self::Align, R::Sort) => 1,
             (Self::Align, R::Index) => 2,

@@ -1,0 +1,187 @@
+//! From the cheapest path to placements and layers.
+
+use std::sync::Arc;
+
+use super::align::{Alignment, Decided, FoundLayer, Placement};
+use super::contradiction::Evidence;
+use super::form::{Form, FormGraph};
+use super::path::{Part, Place};
+use super::role::Role;
+use super::slot::{MISFIT, Slot};
+use super::step::Setup;
+use super::template::{OpList, Templates};
+use crate::cost::Parallelism;
+
+/// A form's chains and the cheapest path through them.
+pub(super) struct Trial {
+    pub(super) form: Form,
+    pub(super) graph: FormGraph,
+    pub(super) templates: Templates,
+    pub(super) cost: i32,
+    pub(super) places: Vec<Place>,
+}
+
+/// The alignment of the main line.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// Tells readings apart.
+    pub(super) id: usize,
+    pub(super) alignment: Alignment,
+    /// For each layer the operations (indices into `ops`) that no kernel shows, in order.
+    pub(super) unseen: Vec<Vec<u32>>,
+    /// The slot of each operation.
+    pub(super) slots: Vec<Slot>,
+}
+
+fn decided(slot: Slot, part: Part, role: Role) -> Decided {
+    match part {
+        Part::Before => Decided::Feeds,
+        Part::After => Decided::Completes,
+        Part::Main if role == Role::Gemm || role.is_elementary() => Decided::Position,
+        Part::Main
+            if matches!(slot, Slot::Norm | Slot::Quant | Slot::Comm(_) | Slot::Activation) =>
+        {
+            Decided::Position
+        }
+        Part::Main if slot == Slot::MoeGemm => Decided::Position,
+        Part::Main => Decided::Anchor,
+    }
+}
+
+/// Layers as they are found along the path.
+struct Layers<'a> {
+    list: &'a OpList,
+    found: Vec<FoundLayer>,
+    unseen: Vec<Vec<u32>>,
+    seen: Vec<bool>,
+    open: bool,
+}
+
+impl Layers<'_> {
+    fn begin(&mut self, at: usize, index: usize, body: usize) {
+        self.end(at);
+        self.found.push(FoundLayer { index, body, first: at as u32, last: at as u32 });
+        self.open = true;
+    }
+
+    fn end(&mut self, at: usize) {
+        if !std::mem::take(&mut self.open) {
+            return;
+        }
+        if let Some(layer) = self.found.last_mut() {
+            layer.last = at as u32;
+            let ops = self.list.body(layer.body);
+            self.unseen
+                .push(ops.clone().filter(|&op| !self.seen[op]).map(|op| op as u32).collect());
+            self.seen[ops].fill(false);
+        }
+    }
+}
+
+impl Reading {
+    pub(super) fn new(
+        id: usize,
+        trial: Trial,
+        roles: &[Role],
+        setup: Setup,
+        parallelism: &Parallelism,
+    ) -> Self {
+        let Trial { form, graph, templates, cost, places } = trial;
+        let chains = &templates.chains;
+        let list = OpList::new(&graph);
+
+        // Where the layers are those of the plan, the plan tells bodies of one template apart.
+        let found: Vec<usize> = places
+            .iter()
+            .filter(|place| place.opens_layer)
+            .filter_map(|place| templates.of_node(usize::from(place.node)))
+            .collect();
+        let plan = &graph.graph.plan;
+        let planned: Vec<usize> =
+            plan.iter().map(|(_, body)| templates.template_of[*body]).collect();
+        let fits = found == planned;
+        let first = plan.first().map_or(0, |(index, _)| *index);
+
+        let mut layers = Layers {
+            list: &list,
+            found: Vec::new(),
+            unseen: Vec::new(),
+            seen: vec![false; list.ops.len()],
+            open: false,
+        };
+        let mut placements = Vec::with_capacity(places.len());
+        for (i, (place, &role)) in places.iter().zip(roles).enumerate() {
+            let node = usize::from(place.node);
+            let template = templates.of_node(node);
+            if place.opens_layer
+                && let Some(template) = template
+            {
+                let nth = layers.found.len();
+                let body = if fits { plan[nth].1 } else { templates.first_body(template) };
+                layers.begin(i, first + nth, body);
+            }
+            let (op, layer) = match (template, layers.found.last()) {
+                (Some(template), Some(layer)) => {
+                    let within = node - chains.bodies[template].start;
+                    (list.bodies[layer.body] + within, Some(layers.found.len() as u32 - 1))
+                }
+                (Some(_), None) => {
+                    placements.push(None);
+                    continue;
+                }
+                (None, _) if chains.epilogue.contains(&node) => {
+                    layers.end(i);
+                    (list.epilogue + node - chains.epilogue.start, None)
+                }
+                (None, _) => (node - chains.prologue.start, None),
+            };
+            let slot = chains.nodes[node].slot;
+            let is_main = place.part == Part::Main;
+            // Attention that is written out begins with a product, at the price of a misfit.
+            let is_written_out = slot == Slot::Attention && is_main;
+            if place.part.cost(slot, role) >= MISFIT && !is_written_out {
+                placements.push(None);
+                continue;
+            }
+            layers.seen[op] |= is_main;
+            placements.push(Some(Placement {
+                op: op as u32,
+                layer,
+                decided: decided(slot, place.part, role),
+                main: is_main,
+            }));
+        }
+        layers.end(places.len());
+
+        let Layers { found: layers, unseen, .. } = layers;
+        let surprise = f64::from(cost) / 20.0 / places.len().max(1) as f64;
+        let mut reading = Self {
+            id,
+            alignment: Alignment {
+                placements,
+                ops: list.ops.as_slice().into(),
+                body_of: list.body_of.as_slice().into(),
+                is_call: list.is_call.as_slice().into(),
+                setup,
+                layers,
+                form,
+                graph: Arc::new(graph.graph),
+                contradictions: Vec::new(),
+                surprise,
+            },
+            unseen,
+            slots: list.slots.clone(),
+        };
+        let evidence = Evidence {
+            roles,
+            graph: &reading.alignment.graph.clone(),
+            templates: &templates,
+            list: &list,
+            found: &found,
+            planned: &planned,
+            parallelism,
+        };
+        reading.alignment.contradictions = evidence.contradictions(&reading);
+        reading
+    }
+}
