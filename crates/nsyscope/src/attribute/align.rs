@@ -163,13 +163,14 @@ impl<'a> Aligner<'a> {
     fn read(&self, setup: &Setup, roles: &[Role], aside: bool) -> Result<Option<Reading>> {
         let mut best = self.attempt(setup, roles, aside, self.first_form(setup, roles))?;
         let cost = |trial: &Option<Trial>| trial.as_ref().map_or(i32::MAX, |t| t.cost);
+        let certain = (CERTAIN * roles.len() as f64) as i32;
         // One choice at a time, twice over, since one can hide what another would bring.
         for _ in 0..2 {
             let before = cost(&best);
-            if f64::from(before) < CERTAIN * roles.len() as f64 {
-                break;
-            }
             for change in 0..CHANGES {
+                if cost(&best) < certain {
+                    break;
+                }
                 let Some(form) = best.as_ref().map(|t| t.form) else { break };
                 let Some(form) = self.change(form, change) else { continue };
                 let other = self.attempt(setup, roles, aside, form)?;

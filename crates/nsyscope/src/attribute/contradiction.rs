@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::reading::Reading;
 use super::role::Role;
-use super::slot::Slot;
+use super::slot::{COLLECTIVE, Slot};
 use super::template::{OpList, Templates};
 use crate::cost::{Parallelism, StepGraph};
 
@@ -105,10 +105,20 @@ impl Evidence<'_> {
         }
     }
 
+    /// The part of a reading's surprise that missing or unexpected collectives are to blame for.
+    fn surprise_of_collectives(&self, reading: &Reading) -> f64 {
+        let is_comm = |op: &&u32| matches!(self.list.slots[**op as usize], Slot::Comm(_));
+        let missing = reading.unseen.iter().flatten().filter(is_comm).count();
+        let placed = self.roles.iter().zip(&reading.alignment.placements);
+        let unplaced = placed.filter(|(r, p)| p.is_none() && matches!(r, Role::Comm(_))).count();
+        let each = f64::from(COLLECTIVE) / 20.0;
+        (missing + unplaced) as f64 * each / self.roles.len().max(1) as f64
+    }
+
     /// What layers cannot be without, and products that fit nowhere.
     fn operations(&self, out: &mut Vec<Contradiction>, reading: &Reading) {
         let alignment = &reading.alignment;
-        let surprise = alignment.surprise;
+        let surprise = alignment.surprise - self.surprise_of_collectives(reading);
         if surprise > USELESS {
             out.push(Contradiction {
                 about: "operations",

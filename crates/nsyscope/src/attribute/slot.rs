@@ -15,6 +15,9 @@ pub(super) const NEVER: i32 = i32::MAX / 4;
 /// From here on a kernel stands with an operation only because it has to stand somewhere.
 pub(super) const MISFIT: i32 = 40;
 
+/// What it costs that a collective is missing, or that there is one too many.
+pub(super) const COLLECTIVE: i32 = 200;
+
 /// What kind of kernels execute an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Slot {
@@ -98,7 +101,8 @@ impl Slot {
             Self::TopK => 80,
             Self::Router | Self::IndexerLogits => 100,
             Self::Gemm | Self::Batched | Self::DownProjection | Self::Recurrent => 120,
-            Self::MoeGemm | Self::Comm(_) => 200,
+            Self::MoeGemm => 200,
+            Self::Comm(_) => COLLECTIVE,
             Self::Attention => 400,
         }
     }
@@ -278,7 +282,8 @@ fn misplaced(role: Role) -> i32 {
         Role::Norm | Role::QkNorm => 50,
         Role::SplitReduce | Role::Combine | Role::KvWrite | Role::Activation => 60,
         Role::Gemm | Role::BatchedGemm | Role::Convolution => 70,
-        Role::Comm(_) | Role::MoeGemm => 200,
+        Role::Comm(_) => COLLECTIVE,
+        Role::MoeGemm => 200,
         Role::Attention => 300,
         _ => 60,
     }
