@@ -590,3 +590,84 @@ fn a_wrong_deployment_or_model_is_said_instead_of_believed() {
     let (contradiction, _) = &case.attribution.contradictions[0];
     assert_eq!(contradiction.message, "the step has 6 layers, the configuration 8 on this rank");
 }
+
+#[test]
+fn graphs_without_kernels_have_no_operations_and_no_contradictions() {
+    let Some(case) = open(&setting("B2_graph_graph", 1, 1088)) else { return };
+    assert_eq!(case.attribution.opaque_steps, 90);
+    assert_eq!(case.attribution.contradictions, []);
+    let phases: Vec<Phase> = case.attribution.phases.iter().map(|p| p.key.phase).collect();
+    assert_eq!(phases, [Phase::Prefill], "only the prompts ran outside of graphs");
+}
+
+#[test]
+fn captures_of_one_rank_each_are_attributed_like_one_of_both() {
+    let Some(folder) = common::shared("captures/C9_tp2_per_rank") else { return };
+    let files = ["rank0", "rank1"].map(|r| folder.join(format!("C9_tp2_per_rank.{r}.sqlite.zst")));
+    let run = Run::open(files, &OpenOptions::new()).unwrap();
+    let arch = nsyscope::model::load(&folder.join("config.json")).unwrap();
+    let case = attribute(&setting("C9_tp2_per_rank", 2, 1088), run, &arch);
+    case.check(6);
+    // The files number their kernel names apart; the operations are the same.
+    let [a, b] = [0, 1].map(|rank| {
+        let mut calls: BTreeMap<&str, u64> = BTreeMap::new();
+        let ops = &case.attribution.ranks[rank];
+        for alignment in ops.steps.iter().flatten() {
+            for p in alignment.placements.iter().flatten().filter(|p| p.main) {
+                *calls.entry(alignment.ops[p.op as usize].name).or_default() += 1;
+            }
+        }
+        calls
+    });
+    assert_eq!(a, b);
+    assert!(a["moe.experts.down"] > 0);
+}
+
+#[test]
+fn composed_captures_agree_with_their_time_by_operation() {
+    for (name, model, tp) in [
+        ("kimi_tp8_decode", "kimi-k2.5-int4", 8),
+        ("qwen3_tp4_decode", "qwen3-30b-a3b", 4),
+        ("glm5_tp8_decode", "glm-5-nvfp4", 8),
+    ] {
+        let Some(folder) = common::shared(&format!("synthetic/{name}")) else { return };
+        let models = common::shared("domain/models").unwrap();
+        let arch = nsyscope::model::load(&models.join(format!("{model}.json"))).unwrap();
+        let file = folder.join(format!("{name}.sqlite.zst"));
+        let run = Run::open([file], &OpenOptions::new()).unwrap();
+        let case = attribute(&setting(name, tp, 1088), run, &arch);
+        case.check(arch.layers.len());
+        assert_eq!(case.attribution.distinct, 1);
+        let truth: Value =
+            serde_json::from_slice(&std::fs::read(folder.join("truth.json")).unwrap()).unwrap();
+        // Categories that only the place in a layer tells from what the name says.
+        let told = [
+            "gemm/router",
+            "gemm/batched_gemm",
+            "moe/activation",
+            "moe/moe_gemm",
+            "moe/combine",
+            "attention/mla_sparse",
+        ];
+        let mut found: BTreeMap<(u64, u64, &str), i64> = BTreeMap::new();
+        case.each(|rank, step, _, activity, assignment, category| {
+            let Some(a) = assignment.filter(|a| a.main) else { return };
+            let Some(told) = told.iter().find(|t| **t == a.category) else { return };
+            // A router's products are split into two kernels, the second of which has its own name.
+            assert_ne!(category, "gemm/splitk_reduce");
+            let key = (u64::from(step.index), u64::from(rank.rank), *told);
+            *found.entry(key).or_default() += activity.end - activity.start;
+        });
+        let mut compared = 0;
+        for step in truth["steps"].as_array().unwrap() {
+            let (index, rank) = (step["step"].as_u64().unwrap(), step["rank"].as_u64().unwrap());
+            for told in told {
+                let Some(expected) = step["busy_by_op_ns"][told].as_i64() else { continue };
+                assert_eq!(found.get(&(index, rank, told)), Some(&expected), "{name}: {told}");
+                compared += 1;
+            }
+        }
+        println!("{name}: {compared} sums agree to the nanosecond");
+        assert!(compared >= 100);
+    }
+}

@@ -10,7 +10,7 @@ use super::roles::Roles;
 use super::roofline::{PhaseOps, Tally};
 use super::step::{Setup, StepPhase, Work};
 use crate::Result;
-use crate::analysis::Classes;
+use crate::analysis::{ActivityKind, Classes};
 use crate::capture::NONE;
 use crate::cost::{CostModel, Options, Parallelism};
 use crate::model::Architecture;
@@ -66,7 +66,7 @@ pub struct RankOps {
     /// For each of [`crate::segment::RankSteps::activities`] its assignment, an index into
     /// [`Attribution::assignments`]; [`NONE`] outside of steps and where it could not be placed.
     pub assignment_of: Vec<u32>,
-    /// For each step its alignment; `None` where the step holds nothing to align.
+    /// For each step its alignment; `None` where the step holds no kernels to align.
     pub steps: Vec<Option<Arc<Alignment>>>,
 }
 
@@ -82,6 +82,8 @@ pub struct Attribution {
     pub phases: Vec<PhaseOps>,
     /// What contradicts the configuration or deployment, each with how many steps show it.
     pub contradictions: Vec<(Contradiction, u64)>,
+    /// Steps whose CUDA graphs were traced as a whole: without kernels there are no operations.
+    pub opaque_steps: u64,
     /// How many distinct sequences of kernels were aligned.
     pub distinct: usize,
 }
@@ -127,6 +129,11 @@ impl Attribution {
             let mut assignment_of = vec![NONE; rank.activities().len()];
             let mut alignments = Vec::with_capacity(rank.steps.len());
             for step in &rank.steps {
+                if rank.activities_of(step).any(|(_, a)| a.table == ActivityKind::Graph) {
+                    out.opaque_steps += 1;
+                    alignments.push(None);
+                    continue;
+                }
                 work.clear();
                 work.extend(rank.activities_of(step).map(|(_, a)| roles.work(file, trace, a)));
                 let setup = Setup::of(step, target.context);
