@@ -337,6 +337,73 @@ fn prompts_expand_the_latent_and_mixed_steps_do_both() {
 }
 
 #[test]
+fn another_engine_may_norm_and_absorb_earlier() {
+    // SGLang's order, its collectives fused with the norms that follow them.
+    let arch = model("deepseek-v3-like-fp8.json");
+    let attention =
+        "quant gemm norm norm quant gemm gemm rope mla_kv attn gemm quant gemm fused_ar";
+    let dense = format!("{attention} quant gemm act quant gemm fused_ar");
+    let moe = format!(
+        "{attention} gemm topk quant align moe act quant moe sum quant gemm act quant gemm add fused_ar"
+    );
+    let words =
+        format!("in embed fused_ar {} {} gemm ag argmax out", repeat(&dense, 3), repeat(&moe, 58));
+    let found = align(&arch, 8, &decode(4), &words);
+    assert_eq!(found.contradictions, []);
+    assert_eq!(found.layers.len(), 61);
+    assert!(found.form.early_latent_norm && found.form.absorbs_first && found.form.shared_last);
+    assert!(found.placements.iter().all(Option::is_some));
+    let ops = layer(&found, 30);
+    let products: Vec<&str> = ops
+        .iter()
+        .copied()
+        .filter(|op| !op.contains("quant") && !op.starts_with("tp.") && !op.contains("norm"))
+        .collect();
+    assert_eq!(
+        products,
+        [
+            "attn.fused_qkv_a_proj",
+            "attn.q_b_proj",
+            "attn.absorb_q",
+            "attn.rope",
+            "attn.kv_write",
+            "attn.mla_decode",
+            "attn.absorb_o",
+            "attn.o_proj",
+            "moe.router",
+            "moe.topk",
+            "moe.align",
+            "moe.experts.gate_up",
+            "moe.experts.act",
+            "moe.experts.down",
+            "moe.sum",
+            "moe.shared.gate_up",
+            "moe.shared.act",
+            "moe.shared.down",
+            "moe.add_shared",
+        ]
+    );
+    let norms: Vec<&str> = ops.iter().copied().filter(|op| op.contains("norm")).collect();
+    assert_eq!(norms, ["attn.q_a_norm", "attn.kv_a_norm"]);
+}
+
+#[test]
+fn the_stage_of_a_pipeline_is_found() {
+    let arch = model("llama-like-8b.json");
+    let parallelism = Parallelism { pp: 4, ..Parallelism::default() };
+    let options = Options::default();
+    let mut aligner = Aligner::new(&arch, &parallelism, &options);
+    let first = format!("in embed {} out", repeat(LLAMA, 8));
+    let first = aligner.align(&decode(4), &work(&first)).unwrap().unwrap();
+    assert_eq!(first.form.stage, Some(0));
+    assert_eq!((first.layers.len(), first.layers[0].index), (8, 0));
+    let last = format!("{} norm gemm argmax out", repeat(LLAMA, 8));
+    let last = aligner.align(&decode(4), &work(&last)).unwrap().unwrap();
+    assert_eq!((last.layers.len(), last.layers[0].index), (8, 24));
+    assert!(layer(&last, 0).contains(&"mlp.down_proj"));
+}
+
+#[test]
 fn what_is_unknown_costs_figures_and_no_operation() {
     let arch = model("qwen3-moe-like.json");
     let body = "norm gemm norm norm rope kv attn gemm norm gemm topk align moe act moe sum";

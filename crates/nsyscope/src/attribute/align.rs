@@ -8,13 +8,14 @@ use serde::Serialize;
 use super::contradiction::Contradiction;
 use super::form::{Form, FormGraph, LatentRoute};
 use super::path::solve;
+use super::possible::least_ns;
 use super::reading::{Reading, Trial};
 use super::role::Role;
 use super::step::{Setup, StepPhase, Work};
 use super::streams::{main_line, merge, places_beside};
 use super::template::Templates;
 use crate::Result;
-use crate::cost::{Op, Options, Parallelism};
+use crate::cost::{CostModel, Op, Options, Parallelism};
 use crate::model::{Architecture, Mixer};
 
 /// What decided the operation of an activity.
@@ -89,6 +90,8 @@ pub struct Alignment {
 /// A cost a kernel, in twentieths of a surprise, below which no other form is looked for: one
 /// product of a layer out of place costs more.
 const CERTAIN: f64 = 0.5;
+/// What a product costs a form that is faster than it can be.
+const IMPOSSIBLE: i32 = 100;
 /// Rounds of experts in a layer that are looked for at most.
 const MOST_ROUNDS: u64 = 8;
 
@@ -98,6 +101,7 @@ pub struct Aligner<'a> {
     arch: &'a Architecture,
     parallelism: &'a Parallelism,
     options: &'a Options,
+    prices: Option<&'a CostModel>,
     /// Readings of the main line, by its names.
     readings: FxHashMap<(Setup, Box<[u32]>), Arc<Reading>>,
     /// Whole alignments, by reading and by what runs aside.
@@ -111,9 +115,16 @@ impl<'a> Aligner<'a> {
             arch,
             parallelism,
             options,
+            prices: None,
             readings: FxHashMap::default(),
             alignments: FxHashMap::default(),
         }
+    }
+
+    /// Prefers forms in which no product is faster than its weights can be read.
+    #[must_use]
+    pub fn with_prices(self, prices: Option<&'a CostModel>) -> Self {
+        Self { prices, ..self }
     }
 
     /// How many distinct sequences were aligned.
@@ -138,8 +149,8 @@ impl<'a> Aligner<'a> {
         let reading = if let Some(reading) = self.readings.get(&key) {
             reading.clone()
         } else {
-            let roles: Vec<Role> = main().map(|w| w.role).collect();
-            let Some(reading) = self.read(setup, &roles, aside)? else { return Ok(None) };
+            let line: Vec<Work> = main().copied().collect();
+            let Some(reading) = self.read(setup, &line, aside)? else { return Ok(None) };
             let reading = Arc::new(reading);
             self.readings.insert(key, reading.clone());
             reading
@@ -160,36 +171,74 @@ impl<'a> Aligner<'a> {
     }
 
     /// The best reading of the main line over the forms that the model can have.
-    fn read(&self, setup: &Setup, roles: &[Role], aside: bool) -> Result<Option<Reading>> {
-        let mut best = self.attempt(setup, roles, aside, self.first_form(setup, roles))?;
+    fn read(&self, setup: &Setup, main: &[Work], aside: bool) -> Result<Option<Reading>> {
+        let roles: Vec<Role> = main.iter().map(|w| w.role).collect();
+        let first = self.first_form(setup, &roles);
+        let mut best = self.attempt(setup, main, aside, first)?;
         let cost = |trial: &Option<Trial>| trial.as_ref().map_or(i32::MAX, |t| t.cost);
         let certain = (CERTAIN * roles.len() as f64) as i32;
-        // One choice at a time, twice over, since one can hide what another would bring.
-        for _ in 0..2 {
-            let before = cost(&best);
-            for change in 0..CHANGES {
-                if cost(&best) < certain {
-                    break;
-                }
-                let Some(form) = best.as_ref().map(|t| t.form) else { break };
-                let Some(form) = self.change(form, change) else { continue };
-                let other = self.attempt(setup, roles, aside, form)?;
+        if self.parallelism.stage.is_none() && self.parallelism.pp > 1 {
+            for stage in 0..self.parallelism.pp {
+                let form = Form { stage: Some(stage), ..first };
+                let other = self.attempt(setup, main, aside, form)?;
                 if cost(&other) < cost(&best) {
                     best = other;
+                }
+            }
+        }
+        // One choice at a time, twice over, since one can hide what another would bring; once
+        // orders first and once splits first, since a product that is moved looks like one that
+        // is split off.
+        let start = best.as_ref().map(|trial| trial.form);
+        for orders_first in [true, false] {
+            let Some(start) = start.filter(|_| cost(&best) >= certain) else { break };
+            let other = self.descend(setup, main, aside, start, orders_first, certain)?;
+            if cost(&other) < cost(&best) {
+                best = other;
+            }
+        }
+        let id = self.readings.len();
+        Ok(best.map(|trial| Reading::new(id, trial, &roles, *setup, self.parallelism)))
+    }
+
+    /// Changes one choice after the other as long as that surprises less.
+    fn descend(
+        &self,
+        setup: &Setup,
+        main: &[Work],
+        aside: bool,
+        start: Form,
+        orders_first: bool,
+        certain: i32,
+    ) -> Result<Option<Trial>> {
+        let cost = |trial: &Option<Trial>| trial.as_ref().map_or(i32::MAX, |t| t.cost);
+        let mut best = self.attempt(setup, main, aside, start)?;
+        for _ in 0..2 {
+            let before = cost(&best);
+            for turn in 0..CHANGES {
+                let change = if orders_first { turn } else { (turn + SPLITS) % CHANGES };
+                let Some(form) = best.as_ref().map(|t| t.form) else { break };
+                let Some(form) = self.change(form, change) else { continue };
+                let other = self.attempt(setup, main, aside, form)?;
+                if cost(&other) < cost(&best) {
+                    best = other;
+                }
+                if cost(&best) < certain {
+                    return Ok(best);
                 }
             }
             if cost(&best) == before {
                 break;
             }
         }
-        let id = self.readings.len();
-        Ok(best.map(|trial| Reading::new(id, trial, roles, *setup, self.parallelism)))
+        Ok(best)
     }
 
     /// What vLLM would run, but for what the kernels' names rule out.
     fn first_form(&self, setup: &Setup, roles: &[Role]) -> Form {
         let norms = roles.iter().any(|r| matches!(r, Role::Norm | Role::QkNorm | Role::Fused));
         Form {
+            stage: None,
             route: match setup.phase {
                 StepPhase::Decode | StepPhase::Unknown => LatentRoute::Absorbed,
                 StepPhase::Prefill => LatentRoute::Expanded,
@@ -199,6 +248,8 @@ impl<'a> Aligner<'a> {
             split_gate_up: false,
             split_kv_b: false,
             joint_indexer: false,
+            early_latent_norm: false,
+            absorbs_first: false,
             shared_last: false,
             composed_norms: !norms,
             composed_rope: !roles.contains(&Role::Rope),
@@ -216,16 +267,20 @@ impl<'a> Aligner<'a> {
         let is_latent = self.arch.layers.iter().any(|l| latent(l).is_some());
         let is_sparse = self.arch.layers.iter().any(|l| latent(l) == Some(true));
         let route = |route| (is_latent && form.route != route).then_some(Form { route, ..form });
+        // Orders first, then splits.
         match change {
-            0 => Some(Form { split_qkv: !form.split_qkv, ..form }),
-            1 => Some(Form { shared_last: !form.shared_last, ..form }),
-            2 => Some(Form { split_gate_up: !form.split_gate_up, ..form }),
-            3 => route(LatentRoute::Absorbed),
-            4 => route(LatentRoute::Expanded),
-            5 => route(LatentRoute::Both),
-            6 => (is_latent && form.route != LatentRoute::Absorbed)
+            0 => is_latent.then_some(Form { early_latent_norm: !form.early_latent_norm, ..form }),
+            1 => (is_latent && form.route != LatentRoute::Expanded)
+                .then_some(Form { absorbs_first: !form.absorbs_first, ..form }),
+            2 => Some(Form { shared_last: !form.shared_last, ..form }),
+            3 => Some(Form { split_qkv: !form.split_qkv, ..form }),
+            4 => Some(Form { split_gate_up: !form.split_gate_up, ..form }),
+            5 => route(LatentRoute::Absorbed),
+            6 => route(LatentRoute::Expanded),
+            7 => route(LatentRoute::Both),
+            8 => (is_latent && form.route != LatentRoute::Absorbed)
                 .then_some(Form { split_kv_b: !form.split_kv_b, ..form }),
-            7 => is_sparse.then_some(Form { joint_indexer: !form.joint_indexer, ..form }),
+            9 => is_sparse.then_some(Form { joint_indexer: !form.joint_indexer, ..form }),
             _ => None,
         }
     }
@@ -241,16 +296,26 @@ impl<'a> Aligner<'a> {
     fn attempt(
         &self,
         setup: &Setup,
-        roles: &[Role],
+        main: &[Work],
         aside: bool,
         form: Form,
     ) -> Result<Option<Trial>> {
         let graph = FormGraph::build(self.arch, self.parallelism, self.options, setup, &form)?;
         let templates = Templates::new(&graph, aside);
-        let solved = solve(&templates.chains, roles);
-        Ok(solved.map(|(cost, places)| Trial { form, graph, templates, cost, places }))
+        let roles: Vec<Role> = main.iter().map(|w| w.role).collect();
+        let Some((cost, places)) = solve(&templates.chains, &roles) else { return Ok(None) };
+        let mut trial = Trial { form, graph, templates, cost, places };
+        if let Some(prices) = self.prices
+            && setup.rows.is_some()
+        {
+            let least = |op: &Op| least_ns(op, prices, self.arch, self.parallelism);
+            trial.cost += IMPOSSIBLE * trial.count_impossible(main, least);
+        }
+        Ok(Some(trial))
     }
 }
 
 /// How many choices [`Aligner::change`] knows.
-const CHANGES: usize = 8;
+const CHANGES: usize = 10;
+/// The first of them that splits a product.
+const SPLITS: usize = 2;

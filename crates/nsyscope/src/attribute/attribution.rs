@@ -117,7 +117,8 @@ impl Attribution {
     /// Model and deployment do not fit together ([`crate::cost::StepGraph::build`]).
     pub fn new(run: &Run, classes: &Classes, steps: &Steps, target: &Target<'_>) -> Result<Self> {
         let roles = Roles::new(run, classes);
-        let mut aligner = Aligner::new(target.arch, target.parallelism, target.options);
+        let mut aligner =
+            Aligner::new(target.arch, target.parallelism, target.options).with_prices(target.cost);
         let mut interned: FxHashMap<*const Alignment, Interned> = FxHashMap::default();
         let mut out = Self::default();
         let mut tally = Tally::new(target);

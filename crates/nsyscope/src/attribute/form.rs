@@ -30,6 +30,8 @@ pub enum LatentRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub struct Form {
+    /// The pipeline stage that the rank's layers are, where the deployment does not say.
+    pub stage: Option<u64>,
     /// How latent attention reaches its keys; also which of two attentions a mixed step has.
     pub route: LatentRoute,
     /// Whether projections that share their input run as products of their own (query and
@@ -41,6 +43,10 @@ pub struct Form {
     pub split_kv_b: bool,
     /// Whether sparse attention's indexer projects keys and head weights in one product.
     pub joint_indexer: bool,
+    /// Whether the latent's norm runs beside the query's, before the queries are projected up.
+    pub early_latent_norm: bool,
+    /// Whether queries absorb the up-projection before rotation and cache write.
+    pub absorbs_first: bool,
     /// Whether shared experts run after the routed ones.
     pub shared_last: bool,
     /// Whether normalisations are written out in elementary kernels.
@@ -95,6 +101,7 @@ impl FormGraph {
         setup: &Setup,
         form: &Form,
     ) -> Result<Self> {
+        let parallelism = &Parallelism { stage: form.stage.or(parallelism.stage), ..*parallelism };
         let (absorbed, expanded) = phases(parallelism, setup);
         let natural = if setup.phase == StepPhase::Decode { &absorbed } else { &expanded };
         let build = |phase: &Phase| StepGraph::build(arch, parallelism, phase, options);
@@ -263,6 +270,12 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
             out.push(FormOp { op: rope.clone(), slot: Slot::Rope, optional: true, repeat: true });
         }
     }
+    if form.early_latent_norm {
+        move_before(&mut out, "attn.kv_a_norm", &["attn.q_b_proj", "attn.q_proj"]);
+    }
+    if form.absorbs_first {
+        move_before(&mut out, "attn.absorb_q", &["attn.rope", "attn.kv_write"]);
+    }
     if form.quantizes {
         out = with_quantisation(out);
     }
@@ -275,6 +288,18 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
         out.splice(at..at, late);
     }
     out
+}
+
+/// Moves an operation before the first of others, and before the quantisation of its input.
+fn move_before(ops: &mut Vec<FormOp>, name: &str, others: &[&str]) {
+    let at = |wanted: &[&str]| ops.iter().position(|f| wanted.contains(&f.op.name));
+    let (Some(from), Some(mut to)) = (at(&[name]), at(others)) else { return };
+    if to > 0 && ops[to - 1].slot == Slot::Quant {
+        to -= 1;
+    }
+    if to < from {
+        ops[to..=from].rotate_right(1);
+    }
 }
 
 /// Quantisation that may precede products, and the experts' also the choice of experts.

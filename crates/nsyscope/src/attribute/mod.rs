@@ -36,6 +36,7 @@ mod attribution;
 mod contradiction;
 mod form;
 mod path;
+mod possible;
 mod reading;
 mod role;
 mod roles;

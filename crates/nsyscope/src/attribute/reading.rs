@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::align::{Alignment, Decided, FoundLayer, Placement};
 use super::contradiction::Evidence;
-use super::form::{Form, FormGraph};
+use super::form::{Form, FormGraph, FormOp};
 use super::path::{Part, Place};
 use super::role::Role;
 use super::slot::{MISFIT, Slot};
-use super::step::Setup;
+use super::step::{Setup, Work};
 use super::template::{OpList, Templates};
-use crate::cost::Parallelism;
+use crate::cost::{Op, Parallelism};
 
 /// A form's chains and the cheapest path through them.
 pub(super) struct Trial {
@@ -19,6 +19,38 @@ pub(super) struct Trial {
     pub(super) templates: Templates,
     pub(super) cost: i32,
     pub(super) places: Vec<Place>,
+}
+
+impl Trial {
+    /// Products of the path that run shorter than `least` says they can.
+    pub(super) fn count_impossible(&self, main: &[Work], least: impl Fn(&Op) -> f64) -> i32 {
+        let chains = &self.templates.chains;
+        let mut bounds: Vec<f64> = Vec::with_capacity(chains.nodes.len());
+        let mut extend = |ops: &Vec<FormOp>| {
+            let bound = |f: &FormOp| if f.op.k.is_some() && !f.repeat { least(&f.op) } else { 0.0 };
+            bounds.extend(ops.iter().map(bound));
+        };
+        extend(&self.graph.prologue);
+        for template in 0..chains.bodies.len() {
+            extend(&self.graph.bodies[self.templates.first_body(template)]);
+        }
+        extend(&self.graph.epilogue);
+        let mut count = 0;
+        for (i, (place, w)) in self.places.iter().zip(main).enumerate() {
+            let node = usize::from(place.node);
+            if place.part != Part::Main || bounds[node] == 0.0 {
+                continue;
+            }
+            // A split product ends with its reduction, a grouped one may have several kernels.
+            let rest = self.places[i + 1..].iter().zip(&main[i + 1..]);
+            let after = rest
+                .take_while(|(p, _)| p.node == place.node && p.part == Part::After)
+                .map(|(_, w)| w.end - w.start)
+                .sum::<i64>();
+            count += i32::from(((w.end - w.start + after) as f64) < bounds[node]);
+        }
+        count
+    }
 }
 
 /// The alignment of the main line.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::align::Alignment;
 use super::attribution::Target;
+use super::possible::least_ns;
 use super::roles::Roles;
 use super::step::{StepPhase, Work};
 use crate::analysis::WallClock;
 use crate::capture::NONE;
-use crate::cost::{Bound, CostModel, Op};
+use crate::cost::{Bound, Op};
 use crate::run::Run;
 use crate::segment::{PhaseKey, Step};
 
@@ -136,11 +137,6 @@ pub(super) struct Tally<'a> {
     target: &'a Target<'a>,
     groups: BTreeMap<PhaseKey, Group>,
 }
-
-/// Nanoseconds by which a duration can be off.
-const CLOCK_ERROR_NS: f64 = 500.0;
-/// Share by which a peak can be beaten: clocks above the nominal one.
-const PEAK_ERROR: f64 = 0.05;
 
 impl<'a> Tally<'a> {
     pub(super) fn new(target: &'a Target<'a>) -> Self {
@@ -293,8 +289,7 @@ impl Sum {
         let seconds = self.time_ns as f64 * 1e-9;
         let rate = |amount: Option<f64>| amount.filter(|_| seconds > 0.0).map(|a| a / seconds);
         let impossible = target.cost.filter(|_| costed).is_some_and(|cost| {
-            let least = least_ns(op, cost, target) * (1.0 - PEAK_ERROR) - CLOCK_ERROR_NS;
-            (self.time_ns as f64) < least * calls
+            (self.time_ns as f64) < calls * least_ns(op, cost, target.arch, target.parallelism)
         });
         OpRow {
             op: op.name,
@@ -321,24 +316,4 @@ impl Sum {
             impossible,
         }
     }
-}
-
-/// The time below which a call cannot be, whatever its inputs: activations may come from the
-/// second-level cache, and routing may send all tokens to the same experts.
-fn least_ns(op: &Op, cost: &CostModel, target: &Target<'_>) -> f64 {
-    if op.collective.is_some() {
-        return 0.0;
-    }
-    let mut weights = op.weight_bytes.unwrap_or(0.0);
-    if op.category == "moe/moe_gemm" {
-        // Where experts are spread over ranks, none of them may be hit here.
-        let fewest = match target.arch.layers.iter().find_map(|l| l.feed_forward.moe()) {
-            Some(moe) if !target.parallelism.expert_parallel => moe.top_k as f64,
-            _ => 0.0,
-        };
-        weights *= (fewest / op.groups.max(1.0)).min(1.0);
-    }
-    let traffic = cost.gpu().memory_bandwidth.map_or(0.0, |peak| (weights + op.cache_read) / peak);
-    let compute = cost.gpu().peak(op.precision).map_or(0.0, |peak| op.flops / peak);
-    traffic.max(compute) * 1e9
 }
