@@ -142,6 +142,8 @@ impl Case {
             let ops: i64 = phase.ops.iter().map(|op| op.wall_ns).sum();
             assert_eq!(ops + phase.idle_ns + phase.unmapped_wall_ns, phase.wall_ns);
             let busy: i64 = phase.ops.iter().map(|op| op.time_ns).sum();
+            let unmapped: i64 = phase.unmapped.iter().map(|kernel| kernel.time_ns).sum();
+            assert_eq!(unmapped, phase.unmapped_ns);
             assert!(
                 phase.unmapped_ns as f64 <= 0.001 * (busy + phase.unmapped_ns) as f64,
                 "{} {:?}: {} ns of {busy} unmapped",
@@ -555,6 +557,12 @@ fn the_transformers_decoder_is_aligned_without_any_fused_kernel() {
             _ => 5,
         };
         assert_eq!(calls, 65 * layers, "{op}");
+    }
+    // The one product that is no operation of the model: positions times frequencies.
+    for phase in &case.attribution.phases {
+        let calls: u64 = phase.unmapped.iter().map(|kernel| kernel.calls).sum();
+        assert_eq!(calls, phase.steps, "{:?}", phase.unmapped);
+        assert!(phase.unmapped.iter().all(|kernel| kernel.name.contains("sgemm")));
     }
 }
 

@@ -51,7 +51,7 @@ fn deck(divide: u64) -> Deck {
         "plan": [["dense", 32]],
         "epilogue": [
             per_token(row(norm, "final_norm", "norm/rms_norm")),
-            product("lm_head", 128256, 4096),
+            product("lm_head", 128_256, 4096),
             row("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>, unsigned int, long, 4> >(int)", "sample", "sampling/argmax"),
             row("[CUDA memcpy Device-to-Host]", "ids", "memory/memcpy_memset"),
         ],

@@ -291,7 +291,7 @@ fn reshape(ops: &[Op], mixer: Option<&Mixer>, form: &Form) -> Vec<FormOp> {
 }
 
 /// Moves an operation before the first of others, and before the quantisation of its input.
-fn move_before(ops: &mut Vec<FormOp>, name: &str, others: &[&str]) {
+fn move_before(ops: &mut [FormOp], name: &str, others: &[&str]) {
     let at = |wanted: &[&str]| ops.iter().position(|f| wanted.contains(&f.op.name));
     let (Some(from), Some(mut to)) = (at(&[name]), at(others)) else { return };
     if to > 0 && ops[to - 1].slot == Slot::Quant {

@@ -13,7 +13,8 @@
 //! so that layers, their number and their kinds are found and not assumed; what differs from the
 //! configuration is a [`Contradiction`]. Engines execute the same layer in different forms
 //! ([`Form`]: gate and up apart, shared experts last, latent attention absorbed or expanded,
-//! norms written out); the form that surprises least is taken.
+//! norms written out); the form that surprises least is taken. Where the GPU's peaks are known, a
+//! form in which a product is faster than its weights can be read surprises too.
 //!
 //! An operation has one main kernel. Other kernels are billed to it by these rules:
 //! - what completes a kernel belongs to that kernel's operation: the reduction of a split product,
@@ -52,5 +53,5 @@ pub use contradiction::Contradiction;
 pub use form::{Form, LatentRoute, STEP_INPUT, STEP_OUTPUT};
 pub use role::Role;
 pub use roles::Roles;
-pub use roofline::{OpRow, PhaseOps};
+pub use roofline::{OpRow, PhaseOps, UnmappedKernel};
 pub use step::{Setup, StepPhase, Work};

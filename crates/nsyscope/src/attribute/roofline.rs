@@ -64,6 +64,18 @@ pub struct OpRow {
     pub impossible: bool,
 }
 
+/// A kernel that no operation of the model explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnmappedKernel {
+    /// Its demangled name; empty for copies and fills.
+    pub name: String,
+    /// How often it ran.
+    pub calls: u64,
+    /// The sum of its durations in ns.
+    pub time_ns: i64,
+}
+
 /// Steps of one phase and number of sequences.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -80,6 +92,8 @@ pub struct PhaseOps {
     pub unmapped_ns: i64,
     /// Their share of the wall time.
     pub unmapped_wall_ns: i64,
+    /// Their kernels, those that take longest first.
+    pub unmapped: Vec<UnmappedKernel>,
     /// The operations, those with the largest share of the wall time first; with `idle_ns` and
     /// `unmapped_wall_ns` their `wall_ns` sum to `wall_ns`.
     pub ops: Vec<OpRow>,
@@ -112,6 +126,8 @@ struct Group {
     idle_ns: i64,
     unmapped_ns: i64,
     unmapped_wall_ns: i64,
+    /// Calls and time of kernels without an operation, by name.
+    unmapped: BTreeMap<u32, (u64, i64)>,
     keys: BTreeMap<RowKey, u32>,
     sums: Vec<Sum>,
     /// Time by row and kernel name, and where each of them is.
@@ -151,6 +167,7 @@ impl<'a> Tally<'a> {
             idle_ns: 0,
             unmapped_ns: 0,
             unmapped_wall_ns: 0,
+            unmapped: BTreeMap::new(),
             keys: BTreeMap::new(),
             sums: Vec::new(),
             kernels: Vec::new(),
@@ -175,6 +192,9 @@ impl<'a> Tally<'a> {
             let length = w.end - w.start;
             if row == NONE {
                 group.unmapped_ns += length;
+                let entry = group.unmapped.entry(w.name).or_default();
+                entry.0 += 1;
+                entry.1 += length;
                 clock.add(w.start, w.end, unmapped as u32);
                 continue;
             }
@@ -215,6 +235,16 @@ impl<'a> Tally<'a> {
                 ops.sort_by(|a, b| {
                     b.wall_ns.cmp(&a.wall_ns).then_with(|| a.op.cmp(b.op)).then(a.n.cmp(&b.n))
                 });
+                let mut unmapped: Vec<UnmappedKernel> = group
+                    .unmapped
+                    .into_iter()
+                    .map(|(name, (calls, time_ns))| UnmappedKernel {
+                        name: roles.kernel_name(run, name).unwrap_or_default().to_owned(),
+                        calls,
+                        time_ns,
+                    })
+                    .collect();
+                unmapped.sort_by(|a, b| b.time_ns.cmp(&a.time_ns).then(a.name.cmp(&b.name)));
                 PhaseOps {
                     key,
                     steps: group.steps,
@@ -222,6 +252,7 @@ impl<'a> Tally<'a> {
                     idle_ns: group.idle_ns,
                     unmapped_ns: group.unmapped_ns,
                     unmapped_wall_ns: group.unmapped_wall_ns,
+                    unmapped,
                     ops,
                     floor_ns: group.floor_ns.map(|ns| ns.round() as i64),
                 }
