@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::base::Bases;
 use super::contradiction::Contradiction;
 use super::form::{Form, FormGraph, LatentRoute};
 use super::path::solve;
@@ -90,6 +91,8 @@ pub struct Alignment {
 /// A cost a kernel, in twentieths of a surprise, below which no other form is looked for: one
 /// product of a layer out of place costs more.
 const CERTAIN: f64 = 0.5;
+/// Kernels of a step that are looked at to choose a form: several layers of any decoder.
+const TELLING: usize = 1_000;
 /// What a product costs a form that is faster than it can be.
 const IMPOSSIBLE: i32 = 100;
 /// Rounds of experts in a layer that are looked for at most.
@@ -174,16 +177,18 @@ impl<'a> Aligner<'a> {
     fn read(&self, setup: &Setup, main: &[Work], aside: bool) -> Result<Option<Reading>> {
         let roles: Vec<Role> = main.iter().map(|w| w.role).collect();
         let first = self.first_form(setup, &roles);
-        let mut best = self.attempt(setup, main, aside, first)?;
-        let cost = |trial: &Option<Trial>| trial.as_ref().map_or(i32::MAX, |t| t.cost);
-        let certain = (CERTAIN * roles.len() as f64) as i32;
-        if self.parallelism.stage.is_none() && self.parallelism.pp > 1 {
+        let bases = Bases::new(self.arch, self.parallelism, self.options, setup);
+        // An engine has one form for all layers, so the first ones tell it; a stage shows at both
+        // ends of a step.
+        let any_stage = self.parallelism.stage.is_none() && self.parallelism.pp > 1;
+        let told = if any_stage { main } else { &main[..main.len().min(TELLING)] };
+        let mut search = Search { setup, main: told, aside, bases };
+        let mut best = self.attempt(&mut search, first)?;
+        let certain = (CERTAIN * told.len() as f64) as i32;
+        if any_stage {
             for stage in 0..self.parallelism.pp {
-                let form = Form { stage: Some(stage), ..first };
-                let other = self.attempt(setup, main, aside, form)?;
-                if cost(&other) < cost(&best) {
-                    best = other;
-                }
+                let other = self.attempt(&mut search, Form { stage: Some(stage), ..first })?;
+                best = cheaper(best, other);
             }
         }
         // One choice at a time, twice over, since one can hide what another would bring; once
@@ -192,10 +197,13 @@ impl<'a> Aligner<'a> {
         let start = best.as_ref().map(|trial| trial.form);
         for orders_first in [true, false] {
             let Some(start) = start.filter(|_| cost(&best) >= certain) else { break };
-            let other = self.descend(setup, main, aside, start, orders_first, certain)?;
-            if cost(&other) < cost(&best) {
-                best = other;
-            }
+            let other = self.descend(&mut search, start, orders_first, certain)?;
+            best = cheaper(best, other);
+        }
+        if told.len() < main.len() {
+            let form = best.map_or(first, |trial| trial.form);
+            search.main = main;
+            best = self.attempt(&mut search, form)?;
         }
         let id = self.readings.len();
         Ok(best.map(|trial| Reading::new(id, trial, &roles, *setup, self.parallelism)))
@@ -204,25 +212,19 @@ impl<'a> Aligner<'a> {
     /// Changes one choice after the other as long as that surprises less.
     fn descend(
         &self,
-        setup: &Setup,
-        main: &[Work],
-        aside: bool,
+        search: &mut Search<'_>,
         start: Form,
         orders_first: bool,
         certain: i32,
     ) -> Result<Option<Trial>> {
-        let cost = |trial: &Option<Trial>| trial.as_ref().map_or(i32::MAX, |t| t.cost);
-        let mut best = self.attempt(setup, main, aside, start)?;
+        let mut best = self.attempt(search, start)?;
         for _ in 0..2 {
             let before = cost(&best);
             for turn in 0..CHANGES {
                 let change = if orders_first { turn } else { (turn + SPLITS) % CHANGES };
                 let Some(form) = best.as_ref().map(|t| t.form) else { break };
                 let Some(form) = self.change(form, change) else { continue };
-                let other = self.attempt(setup, main, aside, form)?;
-                if cost(&other) < cost(&best) {
-                    best = other;
-                }
+                best = cheaper(best, self.attempt(search, form)?);
                 if cost(&best) < certain {
                     return Ok(best);
                 }
@@ -293,26 +295,37 @@ impl<'a> Aligner<'a> {
         if layers == 0 { 1 } else { rounds.clamp(1, MOST_ROUNDS) as u8 }
     }
 
-    fn attempt(
-        &self,
-        setup: &Setup,
-        main: &[Work],
-        aside: bool,
-        form: Form,
-    ) -> Result<Option<Trial>> {
-        let graph = FormGraph::build(self.arch, self.parallelism, self.options, setup, &form)?;
-        let templates = Templates::new(&graph, aside);
-        let roles: Vec<Role> = main.iter().map(|w| w.role).collect();
+    fn attempt(&self, search: &mut Search<'_>, form: Form) -> Result<Option<Trial>> {
+        let graph = FormGraph::new(self.arch, &search.bases.of(&form)?, &form);
+        let templates = Templates::new(&graph, search.aside);
+        let roles: Vec<Role> = search.main.iter().map(|w| w.role).collect();
         let Some((cost, places)) = solve(&templates.chains, &roles) else { return Ok(None) };
         let mut trial = Trial { form, graph, templates, cost, places };
         if let Some(prices) = self.prices
-            && setup.rows.is_some()
+            && search.setup.rows.is_some()
         {
             let least = |op: &Op| least_ns(op, prices, self.arch, self.parallelism);
-            trial.cost += IMPOSSIBLE * trial.count_impossible(main, least);
+            trial.cost += IMPOSSIBLE * trial.count_impossible(search.main, least);
         }
         Ok(Some(trial))
     }
+}
+
+/// What all attempts at one step share.
+struct Search<'a> {
+    setup: &'a Setup,
+    main: &'a [Work],
+    aside: bool,
+    bases: Bases<'a>,
+}
+
+fn cost(trial: &Option<Trial>) -> i32 {
+    trial.as_ref().map_or(i32::MAX, |t| t.cost)
+}
+
+/// The cheaper of two; the first of equals.
+fn cheaper(one: Option<Trial>, other: Option<Trial>) -> Option<Trial> {
+    if cost(&other) < cost(&one) { other } else { one }
 }
 
 /// How many choices [`Aligner::change`] knows.

@@ -4,12 +4,12 @@
 //! experts later, or compute latent attention by another route; each such difference is a choice
 //! here, and the form that reads a step's kernels with the fewest surprises is taken.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::slot::Slot;
-use super::step::{Setup, StepPhase};
-use crate::Result;
-use crate::cost::{Op, Options, Parallelism, Phase, StepGraph};
+use crate::cost::{Op, StepGraph};
 use crate::model::{Architecture, Mixer};
 
 /// How latent attention reaches its keys.
@@ -73,7 +73,8 @@ pub(super) struct FormOp {
 /// A step's operations in one form.
 #[derive(Clone, Debug)]
 pub(super) struct FormGraph {
-    pub(super) graph: StepGraph,
+    /// What the model says, by the form's route.
+    pub(super) graph: Arc<StepGraph>,
     pub(super) prologue: Vec<FormOp>,
     pub(super) bodies: Vec<Vec<FormOp>>,
     pub(super) epilogue: Vec<FormOp>,
@@ -94,80 +95,25 @@ fn bookkeeping(name: &'static str, slot: Slot) -> FormOp {
 }
 
 impl FormGraph {
-    pub(super) fn build(
-        arch: &Architecture,
-        parallelism: &Parallelism,
-        options: &Options,
-        setup: &Setup,
-        form: &Form,
-    ) -> Result<Self> {
-        let parallelism = &Parallelism { stage: form.stage.or(parallelism.stage), ..*parallelism };
-        let (absorbed, expanded) = phases(parallelism, setup);
-        let natural = if setup.phase == StepPhase::Decode { &absorbed } else { &expanded };
-        let build = |phase: &Phase| StepGraph::build(arch, parallelism, phase, options);
-        let graph = build(natural)?;
-        let layers = match form.route {
-            LatentRoute::Absorbed => build(&absorbed)?,
-            LatentRoute::Expanded => build(&expanded)?,
-            LatentRoute::Both => joined(build(&expanded)?, &build(&absorbed)?),
-        };
+    /// The operations of a base in a form.
+    pub(super) fn new(arch: &Architecture, base: &Arc<StepGraph>, form: &Form) -> Self {
         let shape = |ops: &[Op], layer: Option<usize>| -> Vec<FormOp> {
             let mixer = layer.map(|index| &arch.layers[index].mixer);
             reshape(ops, mixer, form)
         };
         let mut prologue = vec![bookkeeping(STEP_INPUT, Slot::Input)];
-        prologue.extend(shape(&graph.prologue, None));
-        let mut epilogue = shape(&graph.epilogue, None);
+        prologue.extend(shape(&base.prologue, None));
+        let mut epilogue = shape(&base.epilogue, None);
         epilogue.push(bookkeeping(STEP_OUTPUT, Slot::Output));
-        let bodies = layers
-            .bodies
-            .iter()
-            .enumerate()
+        let bodies = base.bodies.iter().enumerate();
+        let bodies = bodies
             .map(|(body, b)| {
-                let layer = layers.plan.iter().find(|(_, p)| *p == body).map(|(index, _)| *index);
+                let layer = base.plan.iter().find(|(_, p)| *p == body).map(|(index, _)| *index);
                 shape(&b.ops, layer)
             })
             .collect();
-        let graph = StepGraph { bodies: layers.bodies, plan: layers.plan, ..graph };
-        Ok(Self { graph, prologue, bodies, epilogue })
+        Self { graph: base.clone(), prologue, bodies, epilogue }
     }
-}
-
-/// What the cost model is asked for where the step is read as absorbed and as expanded.
-fn phases(parallelism: &Parallelism, setup: &Setup) -> (Phase, Phase) {
-    // Sequences and tokens count over all data-parallel ranks together.
-    let replicas = parallelism.dp * parallelism.attention_dp;
-    let rows = setup.rows.unwrap_or(1).max(1);
-    let decode = setup.phase == StepPhase::Decode;
-    let batch = setup.batch.unwrap_or(if decode { rows } else { 1 }).clamp(1, rows);
-    let context = setup.context.unwrap_or(1).max(1);
-    let (tokens, sequences) = (rows * replicas, batch * replicas);
-    let absorbed = if decode || setup.phase == StepPhase::Mixed {
-        Phase::Decode { batch: tokens, context, speculative: 0 }
-    } else {
-        let context = context.max(rows.div_ceil(batch));
-        let speculative = (rows / batch).saturating_sub(1);
-        Phase::Decode { batch: sequences, context, speculative }
-    };
-    let cached = if decode { context - 1 } else { 0 };
-    (absorbed, Phase::Prefill { tokens, batch: sequences, cached })
-}
-
-/// Layers with the expanded attention followed by the absorbed one.
-fn joined(mut expanded: StepGraph, absorbed: &StepGraph) -> StepGraph {
-    for (body, other) in expanded.bodies.iter_mut().zip(&absorbed.bodies) {
-        let Some(at) = body.ops.iter().position(|op| op.name == "attn.mla_prefill") else {
-            continue;
-        };
-        let route = other.ops.iter().filter(|op| {
-            matches!(
-                op.name,
-                "attn.absorb_q" | "attn.q_concat" | "attn.mla_decode" | "attn.absorb_o"
-            )
-        });
-        body.ops.splice(at + 1..=at, route.cloned());
-    }
-    expanded
 }
 
 /// A part of a product: its columns, and their share of what depends on them.

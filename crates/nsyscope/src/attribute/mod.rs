@@ -34,6 +34,7 @@
 
 mod align;
 mod attribution;
+mod base;
 mod contradiction;
 mod form;
 mod path;

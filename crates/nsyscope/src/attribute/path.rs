@@ -56,6 +56,8 @@ pub(super) struct Place {
     pub(super) opens_layer: bool,
 }
 
+/// What a step without any layer costs: not impossible, only unlikely.
+const NO_LAYERS: i32 = 500;
 const NOWHERE: u16 = u16::MAX;
 const STAY: u8 = 0;
 const PREPARED: u8 = 1;
@@ -119,9 +121,8 @@ impl Arrivals {
         for body in &chains.bodies {
             self.open(chains, body, start);
         }
-        // A step without any layer is not impossible, only unlikely.
-        if before.0.saturating_add(500) < end.0 {
-            end = (before.0.saturating_add(500).min(NEVER), before.1);
+        if before.0.saturating_add(NO_LAYERS) < end.0 {
+            end = (before.0.saturating_add(NO_LAYERS).min(NEVER), before.1);
         }
         self.walk(chains, &chains.epilogue, done, end, false)
     }
@@ -226,6 +227,8 @@ pub(super) fn solve(chains: &Chains, roles: &[Role]) -> Option<(i32, Vec<Place>)
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn chains(parts: &[&[Slot]]) -> Chains {
@@ -320,5 +323,90 @@ mod tests {
     #[test]
     fn nothing_has_no_reading() {
         assert!(solve(&chains(&[&[], DENSE, &[]]), &[]).is_none());
+    }
+
+    /// Roles that the chains below know, and some that they do not.
+    const ROLES: [Role; 9] = [
+        Role::Embedding,
+        Role::Norm,
+        Role::Gemm,
+        Role::Attention,
+        Role::Activation,
+        Role::TopK,
+        Role::MoeGemm,
+        Role::Copy,
+        Role::SplitReduce,
+    ];
+
+    /// What a reading costs, counted along its places.
+    fn price(chains: &Chains, roles: &[Role], places: &[Place]) -> i32 {
+        let skips = |from: usize, to: usize| -> i32 {
+            (from..to).map(|node| chains.nodes[node].skip).sum()
+        };
+        let chain_of = |node: usize| {
+            let all = chains.bodies.iter().chain([&chains.prologue, &chains.epilogue]);
+            all.clone().find(|range| range.contains(&node)).unwrap().clone()
+        };
+        let mut cost = 0;
+        // One past the last node that was reached, `None` before the first.
+        let mut reached: Option<usize> = None;
+        for (place, &role) in places.iter().zip(roles) {
+            let node = usize::from(place.node);
+            cost += place.part.cost(chains.nodes[node].slot, role);
+            let chain = chain_of(node);
+            let last = reached.map(|end| chain_of(end - 1));
+            if last.as_ref() == Some(&chain) && !place.opens_layer {
+                cost += skips(reached.unwrap(), node.max(reached.unwrap()));
+            } else {
+                match (&last, reached) {
+                    (Some(last), Some(end)) => cost += skips(end, last.end),
+                    _ if chain == chains.prologue => {}
+                    _ => cost += skips(0, chains.prologue.end),
+                }
+                let from_prologue = last.as_ref().is_none_or(|last| *last == chains.prologue);
+                if from_prologue && chain == chains.epilogue {
+                    cost += NO_LAYERS;
+                }
+                cost += skips(chain.start, node);
+            }
+            reached = Some(node + 1);
+        }
+        let end = reached.unwrap();
+        let last = chain_of(end - 1);
+        cost += skips(end, last.end);
+        if last != chains.epilogue {
+            cost += skips(chains.epilogue.start, chains.epilogue.end);
+        }
+        if last == chains.prologue {
+            cost += NO_LAYERS;
+        }
+        cost
+    }
+
+    proptest! {
+        #[test]
+        fn a_reading_is_in_order_and_costs_what_is_said(
+            picks in prop::collection::vec(0usize..ROLES.len(), 1..30),
+        ) {
+            let chains = chains(&[&[Slot::Embed], DENSE, MOE, &[Slot::Norm, Slot::Gemm]]);
+            let roles: Vec<Role> = picks.iter().map(|&i| ROLES[i]).collect();
+            // Elementary kernels alone are no operation.
+            let solved = solve(&chains, &roles);
+            prop_assume!(solved.is_some());
+            let (cost, places) = solved.unwrap();
+            prop_assert_eq!(places.len(), roles.len());
+            for pair in places.windows(2) {
+                prop_assert!(
+                    pair[1].opens_layer || pair[0].node <= pair[1].node,
+                    "operations go forward within a layer"
+                );
+                // An operation has one main kernel.
+                if pair[0].node == pair[1].node && !pair[1].opens_layer {
+                    prop_assert!(pair[1].part != Part::Main || pair[0].part == Part::Before);
+                    prop_assert!(pair[1].part != Part::Before || pair[0].part == Part::Before);
+                }
+            }
+            prop_assert_eq!(price(&chains, &roles, &places), cost);
+        }
     }
 }

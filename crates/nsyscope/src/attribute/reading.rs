@@ -1,7 +1,5 @@
 //! From the cheapest path to placements and layers.
 
-use std::sync::Arc;
-
 use super::align::{Alignment, Decided, FoundLayer, Placement};
 use super::contradiction::Evidence;
 use super::form::{Form, FormGraph, FormOp};
@@ -197,7 +195,7 @@ impl Reading {
                 setup,
                 layers,
                 form,
-                graph: Arc::new(graph.graph),
+                graph: graph.graph.clone(),
                 contradictions: Vec::new(),
                 surprise,
             },
@@ -206,7 +204,7 @@ impl Reading {
         };
         let evidence = Evidence {
             roles,
-            graph: &reading.alignment.graph.clone(),
+            graph: &graph.graph,
             templates: &templates,
             list: &list,
             found: &found,
