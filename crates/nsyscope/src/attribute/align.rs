@@ -196,7 +196,7 @@ impl<'a> Aligner<'a> {
         // is split off.
         let start = best.as_ref().map(|trial| trial.form);
         for orders_first in [true, false] {
-            let Some(start) = start.filter(|_| cost(&best) >= certain) else { break };
+            let Some(start) = start.filter(|_| cost(best.as_ref()) >= certain) else { break };
             let other = self.descend(&mut search, start, orders_first, certain)?;
             best = cheaper(best, other);
         }
@@ -219,17 +219,17 @@ impl<'a> Aligner<'a> {
     ) -> Result<Option<Trial>> {
         let mut best = self.attempt(search, start)?;
         for _ in 0..2 {
-            let before = cost(&best);
+            let before = cost(best.as_ref());
             for turn in 0..CHANGES {
                 let change = if orders_first { turn } else { (turn + SPLITS) % CHANGES };
                 let Some(form) = best.as_ref().map(|t| t.form) else { break };
                 let Some(form) = self.change(form, change) else { continue };
                 best = cheaper(best, self.attempt(search, form)?);
-                if cost(&best) < certain {
+                if cost(best.as_ref()) < certain {
                     return Ok(best);
                 }
             }
-            if cost(&best) == before {
+            if cost(best.as_ref()) == before {
                 break;
             }
         }
@@ -319,13 +319,13 @@ struct Search<'a> {
     bases: Bases<'a>,
 }
 
-fn cost(trial: &Option<Trial>) -> i32 {
-    trial.as_ref().map_or(i32::MAX, |t| t.cost)
+fn cost(trial: Option<&Trial>) -> i32 {
+    trial.map_or(i32::MAX, |t| t.cost)
 }
 
 /// The cheaper of two; the first of equals.
 fn cheaper(one: Option<Trial>, other: Option<Trial>) -> Option<Trial> {
-    if cost(&other) < cost(&one) { other } else { one }
+    if cost(other.as_ref()) < cost(one.as_ref()) { other } else { one }
 }
 
 /// How many choices [`Aligner::change`] knows.
