@@ -124,16 +124,37 @@ Examples:
 Examples:
   nsyscope report run.sqlite
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
-  nsyscope report run.sqlite --format json -o report.json")]
+  nsyscope report run.sqlite --format json -o report.json
+  nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors")]
 pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
+    /// The model's config.json, or the folder that holds it: steps are set beside their floors
+    #[arg(long, value_name = "CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentSource,
+    /// Tokens that each sequence attends to in decode
+    #[arg(long, value_name = "L", requires = "config", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) context: Option<u64>,
+    /// The GPU to price on [default: the capture's]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub(crate) gpu: Option<String>,
+    /// Peaks of further GPUs, or others for known ones
+    #[arg(long, value_name = "FILE.toml", requires = "config")]
+    pub(crate) gpu_spec: Option<PathBuf>,
+    /// What joins the GPUs: nvlink, pcie, network [default: what the GPU has]
+    #[arg(long, value_name = "LINK", requires = "config")]
+    pub(crate) link: Option<String>,
     #[command(flatten)]
     pub(crate) steps: StepSource,
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
+    /// Show every finding, not the first seven alone
+    #[arg(long)]
+    pub(crate) all_findings: bool,
 }
 
 /// What a capture is: versions, host, GPUs, tables, and what is missing.
@@ -162,7 +183,7 @@ pub(crate) struct Steps {
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) steps: StepSource,
+    pub(crate) source: StepSource,
     /// One row a layer
     #[arg(long, conflicts_with = "typical")]
     pub(crate) layers: bool,

@@ -115,6 +115,8 @@ fn what_is_wrong_is_not_valid() {
         ("/memory/0/sizes/0/from_bytes", json!(7)),
         ("/launches/0/kernel_delay/calls", Value::Null),
         ("/findings", json!([1])),
+        ("/collectives/0/time_ns", json!(-1)),
+        ("/steps/confidence", json!("certain")),
     ];
     for (pointer, value) in wrong {
         let mut bad = good.clone();
@@ -133,6 +135,18 @@ fn what_is_wrong_is_not_valid() {
     }
 }
 
+/// The names of all keys that a schema describes.
+fn keys(value: &Value, into: &mut Vec<String>) {
+    if let Some(properties) = value["properties"].as_object() {
+        into.extend(properties.keys().cloned());
+    }
+    match value {
+        Value::Object(map) => map.values().for_each(|value| keys(value, into)),
+        Value::Array(list) => list.iter().for_each(|value| keys(value, into)),
+        _ => {}
+    }
+}
+
 #[test]
 fn the_description_names_every_key_and_every_code() {
     let text = docs("report-schema.md");
@@ -140,16 +154,6 @@ fn the_description_names_every_key_and_every_code() {
         let severity = json!(code.severity());
         let row = format!("\n| `{}` | {} | ", code.as_str(), severity.as_str().unwrap());
         assert!(text.contains(&row), "{row}");
-    }
-    fn keys(value: &Value, into: &mut Vec<String>) {
-        if let Some(properties) = value["properties"].as_object() {
-            into.extend(properties.keys().cloned());
-        }
-        match value {
-            Value::Object(map) => map.values().for_each(|value| keys(value, into)),
-            Value::Array(list) => list.iter().for_each(|value| keys(value, into)),
-            _ => {}
-        }
     }
     let mut all = Vec::new();
     keys(&schema(), &mut all);

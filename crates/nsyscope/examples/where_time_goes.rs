@@ -9,7 +9,7 @@ use nsyscope::report::{Report, ReportOptions};
 
 fn main() -> nsyscope::Result<()> {
     let run = Run::open(std::env::args().skip(1), &OpenOptions::new())?;
-    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new())?;
     for warning in &report.capture.warnings {
         println!("! {}", warning.message);
     }

@@ -164,7 +164,7 @@ impl Grid {
             table.add_row(self.shown(width).map(|(i, column)| {
                 let cell = text::printable(&row[i]);
                 if column.kind == Kind::Name {
-                    text::truncate(&cell, name_width)
+                    text::truncate(unqualified(&cell), name_width)
                 } else {
                     cell.into_owned()
                 }
@@ -223,6 +223,25 @@ impl Grid {
                     })
                     .collect(),
             ));
+        }
+    }
+}
+
+/// A kernel's name without `void` and the namespaces before the function, which would fill a
+/// narrow column and tell nothing apart.
+fn unqualified(name: &str) -> &str {
+    let mut rest = name.strip_prefix("void ").unwrap_or(name);
+    loop {
+        let word = ["<unnamed>", "(anonymous namespace)"]
+            .into_iter()
+            .find(|anonymous| rest.starts_with(anonymous))
+            .map_or_else(
+                || rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()),
+                str::len,
+            );
+        match rest[word..].strip_prefix("::") {
+            Some(inner) if word > 0 && !inner.is_empty() => rest = inner,
+            _ => return rest,
         }
     }
 }
@@ -361,12 +380,22 @@ impl Document {
     }
 }
 
+const UNITS: [&str; 9] = ["%", "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB"];
+
 /// Breaks text at blanks into lines of at most `width` characters.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for (i, word) in words.iter().enumerate() {
+        // A number stays with its unit.
+        let unit = words.get(i + 1).filter(|next| {
+            word.ends_with(|c: char| c.is_ascii_digit())
+                && UNITS
+                    .contains(&next.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '%'))
+        });
+        let needed = word.chars().count() + unit.map_or(0, |unit| 1 + unit.chars().count());
+        if !line.is_empty() && line.chars().count() + 1 + needed > width {
             lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
@@ -398,8 +427,24 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_column_shows_the_function() {
+        for (name, shown) in [
+            ("void at::native::<unnamed>::softmax_warp<float>(int)", "softmax_warp<float>(int)"),
+            ("at::(anonymous namespace)::spin(long)", "spin(long)"),
+            ("triton_poi_fused_2", "triton_poi_fused_2"),
+            ("std::enable_if<a::b>::type f(int)", "enable_if<a::b>::type f(int)"),
+            ("void ", ""),
+            ("::", "::"),
+            ("a::", "a::"),
+        ] {
+            assert_eq!(unqualified(name), shown);
+        }
+    }
+
+    #[test]
     fn long_text_wraps_at_blanks() {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("incomprehensibilities", 8), ["incomprehensibilities"]);
+        assert_eq!(wrap("it takes 14.1 % (2.5 s) of", 14), ["it takes", "14.1 % (2.5 s)", "of"]);
     }
 }

@@ -7,7 +7,7 @@
 //! use nsyscope::Run;
 //!
 //! let run = Run::open(["run.sqlite"], &OpenOptions::new())?;
-//! let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+//! let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new())?;
 //! for row in &report.breakdown {
 //!     println!("{:5.1} %  {}", row.exposed_share * 100.0, row.category);
 //! }
@@ -29,10 +29,12 @@
 pub mod analysis;
 pub mod attribute;
 pub mod capture;
+pub mod causes;
 pub mod cost;
 pub mod deploy;
 mod document;
 mod error;
+pub mod findings;
 mod format;
 pub mod hardware;
 pub mod health;

@@ -10,7 +10,7 @@ use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions};
 
 fn report(run: &Run) -> Report {
-    Report::new(run, &Classifier::builtin(), &ReportOptions::new())
+    Report::new(run, &Classifier::builtin(), &ReportOptions::new()).unwrap()
 }
 
 /// The union of all activities of a (process, device), by SQL and a plain sweep.
@@ -183,5 +183,32 @@ fn joins_are_by_process() {
                 assert_eq!(ours, Some(sql), "{files:?} rank {}", rank.rank);
             }
         }
+    }
+}
+
+/// Captures of other versions and machines, some trimmed or without kernels: each ends in an
+/// answer that adds up, and what was not captured is not zero.
+#[test]
+fn foreign_captures_end_in_an_answer() {
+    let Some(folder) = common::shared("public") else { return };
+    for file in common::captures_below(&folder) {
+        let run = Run::open([&file], &OpenOptions::new()).unwrap();
+        let report = report(&run);
+        let name = file.display().to_string();
+        common::assert_shares_add_up(&report, &name);
+        for time in &report.rank_times {
+            assert_eq!(time.busy_ns + time.idle_ns, time.span_ns, "{name}");
+        }
+        let captured = run.traces()[0].captured();
+        assert_eq!(report.capture.kernel_count.is_some(), captured.kernels, "{name}");
+        assert_eq!(report.capture.files[0].api_calls.is_some(), captured.api, "{name}");
+        if !captured.kernels {
+            let codes: Vec<&str> =
+                report.capture.warnings.iter().map(|entry| entry.code.as_str()).collect();
+            assert!(codes.contains(&"no_kernels"), "{name}: {codes:?}");
+            assert!(report.classification.classified_time_share.is_none(), "{name}");
+        }
+        let text = report.to_text(&nsyscope::report::ViewOptions::new().width(80));
+        assert!(text.lines().count() > 4, "{name}");
     }
 }

@@ -38,7 +38,7 @@ fn counts_and_times_are_those_of_sql() {
     for (name, expected) in expected() {
         let run = run(&name);
         let trace = &run.traces()[0];
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let ranks: Vec<Value> = report
             .capture
             .ranks
@@ -84,14 +84,15 @@ fn counts_and_times_are_those_of_sql() {
 fn nothing_of_a_sound_capture_is_set_apart_or_called_lost() {
     for name in fixtures::names().unwrap() {
         let run = run(&name);
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let told: Vec<&str> = report.capture.warnings.iter().map(|e| e.code.as_str()).collect();
         for code in told {
             let fits = match code {
                 "graphs_traced_whole" | "no_kernels" => name == "b2_graph_level",
-                "start_up" | "rows_unsorted" | "diagnostic_other" => true,
                 // Windows were cut out: what was launched before them has no call.
-                "launch_unknown" => true,
+                "start_up" | "rows_unsorted" | "diagnostic_other" | "launch_unknown" => true,
+                // nsys itself said of that one that events might be missing.
+                "diagnostic" => name == "d2_ds_fp8_tp1",
                 // Composed captures hold graph launches alone.
                 "no_api_rows" => name == "kimi_tp8_decode",
                 _ => false,
@@ -106,7 +107,7 @@ fn nothing_of_a_sound_capture_is_set_apart_or_called_lost() {
 fn time_is_classified_and_adds_up() {
     for name in fixtures::names().unwrap() {
         let run = run(&name);
-        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
         let known = report.classification.classified_time_share.unwrap();
         assert!(known >= 0.99, "{name}: {known} of kernel time is classified");
         let (mut wall, mut idle) = (0, 0);
@@ -140,7 +141,7 @@ fn a_run_of_two_files_has_the_ranks_of_both() {
     let expected = expected();
     let files = ["c9_rank0", "c9_rank1"];
     let run = Run::open(files.map(fixtures::path), &OpenOptions::new()).unwrap();
-    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new());
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
     assert_eq!(report.rank_times.len(), 2);
     for (file, time) in files.iter().zip(&report.rank_times) {
         let rank = &expected[*file]["ranks"][0];

@@ -12,7 +12,7 @@ use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
     // Checked before a long read.
-    let options = options(&command.steps)?;
+    let options = options(&command.source)?;
     let classifier = super::classifier(global)?;
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     if let Some(rank) = command.rank

@@ -1,5 +1,5 @@
 //! What the tests of the binary share.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

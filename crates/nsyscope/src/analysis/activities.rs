@@ -39,19 +39,33 @@ pub fn activities(trace: &Trace) -> impl Iterator<Item = Activity> + '_ {
         (ActivityKind::Memset, trace.memsets()),
     ];
     let mut next = [0usize; 4];
-    std::iter::from_fn(move || {
+    // Kernels are by far the most: the earliest of the others is looked for only once it has
+    // been handed out.
+    let earliest_other = move |next: &[usize; 4]| {
         let mut best: Option<(i64, usize)> = None;
-        for (i, (_, columns)) in tables.iter().enumerate() {
+        for (i, (_, columns)) in tables.iter().enumerate().skip(1) {
             if let Some(&start) = columns.start().get(next[i])
                 && best.is_none_or(|(earliest, _)| start < earliest)
             {
                 best = Some((start, i));
             }
         }
-        let (start, i) = best?;
+        best
+    };
+    let mut other = earliest_other(&next);
+    std::iter::from_fn(move || {
+        let (start, i) = match (trace.kernels().start().get(next[0]), other) {
+            (Some(&kernel), Some((start, _))) if kernel <= start => (kernel, 0),
+            (Some(&kernel), None) => (kernel, 0),
+            (_, Some(other)) => other,
+            (None, None) => return None,
+        };
         let (table, columns) = tables[i];
         let row = next[i];
         next[i] += 1;
+        if i > 0 {
+            other = earliest_other(&next);
+        }
         Some(Activity {
             table,
             row: row as u32,

@@ -1,7 +1,5 @@
 //! What a capture as a whole lacks, and how that shows in the rows that it has.
 
-use rustc_hash::FxHashSet;
-
 use super::NONE;
 use super::activity::ActivityColumns;
 use super::api::ApiKind;
@@ -133,7 +131,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
 
     let tables: [&ActivityColumns; 4] =
         [trace.kernels(), trace.memcpys(), trace.memsets(), trace.graphs()];
-    let mut joined: FxHashSet<u32> = FxHashSet::default();
+    let mut joined = vec![false; api.len()];
     // Of each process: the last launch that has a row, and when its GPU work ended.
     let mut last_joined = vec![None; processes];
     let mut last_end = vec![i64::MIN; processes];
@@ -143,7 +141,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             last_end[process] = last_end[process].max(table.end()[row]);
             let launch = table.launch()[row];
             if launch != NONE {
-                joined.insert(launch);
+                joined[launch as usize] = true;
                 let process = process_of(launch as usize);
                 last_joined[process] = last_joined[process].max(Some(launch));
             }
@@ -152,7 +150,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
     // Rows are in order of time. What was launched after the last launch that has a row, and
     // before the GPU went idle for good, was still queued.
     let is_lost = |row: usize, process: usize| {
-        !joined.contains(&(row as u32))
+        !joined[row]
             && (last_joined[process].is_none_or(|last| last > row as u32)
                 || api.start()[row] >= last_end[process])
     };

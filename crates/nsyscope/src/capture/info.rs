@@ -75,7 +75,11 @@ pub struct RankInfo {
 
 const USED: [(&str, &str, &str); 8] = [
     (KERNEL, "kernels", "nothing can be said about kernels"),
-    (GRAPH, "CUDA graphs traced as a whole", "none were traced as a whole"),
+    (
+        GRAPH,
+        "CUDA graphs traced as a whole",
+        "none were traced as a whole, or this nsys does not export them",
+    ),
     (MEMCPY, "memory copies", "copies are unknown"),
     (MEMSET, "memory fills", "fills are unknown"),
     (RUNTIME, "CUDA API calls", "launches and their delays are unknown"),
@@ -100,8 +104,10 @@ impl Capture {
     fn info_inner(&self) -> Result<CaptureInfo> {
         let mut health = Health::default();
         let metadata = metadata::read(self, &mut health)?;
-        metadata::read_diagnostics(self, &mut health)?;
         let gpus = read_gpus(self)?;
+        let ranks = self.rank_infos(&gpus)?;
+        let working: Vec<u32> = ranks.iter().filter_map(|rank| rank.pid).collect();
+        metadata::read_diagnostics(self, &working, &mut health)?;
         let mut tables = Vec::new();
         for (name, holds, without) in USED {
             let spelled = if name == NVTX[0] {
@@ -173,7 +179,7 @@ impl Capture {
             path: self.path().to_owned(),
             size_bytes: self.size_bytes(),
             metadata,
-            ranks: self.rank_infos(&gpus)?,
+            ranks,
             gpus: gpus.gpus,
             tables,
             health: health.entries().cloned().collect(),

@@ -56,29 +56,19 @@ impl ActivityTable for KernelTable {
 }
 
 /// How a kernel was launched; interned, since a capture holds few distinct ones.
+///
+/// Block sizes, registers and shared memory are in the export too; each column of the largest
+/// table costs a twentieth of the whole read, and no analysis asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Geometry {
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y and z.
-    pub block: [u32; 3],
-    /// Registers a thread.
-    pub registers: u32,
-    /// Static shared memory a block, in bytes.
-    pub static_shared: u32,
-    /// Dynamic shared memory a block, in bytes.
-    pub dynamic_shared: u32,
 }
 
 impl Geometry {
     /// Blocks in the grid.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
-    }
-
-    /// Threads in a block.
-    pub fn threads_per_block(&self) -> u64 {
-        self.block.iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
     }
 }
 
@@ -97,21 +87,8 @@ pub(crate) struct KernelExtra {
 }
 
 impl Extra for KernelExtra {
-    const COLUMNS: &'static [&'static str] = &[
-        "demangledName",
-        "shortName",
-        "mangledName",
-        "graphNodeId",
-        "gridX",
-        "gridY",
-        "gridZ",
-        "blockX",
-        "blockY",
-        "blockZ",
-        "registersPerThread",
-        "staticSharedMemory",
-        "dynamicSharedMemory",
-    ];
+    const COLUMNS: &'static [&'static str] =
+        &["demangledName", "shortName", "mangledName", "graphNodeId", "gridX", "gridY", "gridZ"];
 
     fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
         let mut id = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
@@ -119,13 +96,7 @@ impl Extra for KernelExtra {
         let node = id(3);
         // A size that is negative or larger than 32 bits is no size; 0 says unknown.
         let mut size = |i: usize| u32::try_from(id(i)).unwrap_or(0);
-        let geometry = Geometry {
-            grid: [size(4), size(5), size(6)],
-            block: [size(7), size(8), size(9)],
-            registers: size(10),
-            static_shared: size(11),
-            dynamic_shared: size(12),
-        };
+        let geometry = Geometry { grid: [size(4), size(5), size(6)] };
         self.name.push(self.names.intern(key));
         self.geometry.push(self.geometries.intern(geometry));
         // Neither NULL nor 0 names a node.

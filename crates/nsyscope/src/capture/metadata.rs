@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use super::open::Capture;
+use super::target::pid_of;
 use crate::Result;
 use crate::health::{Code, Health};
 use crate::text;
@@ -116,6 +117,20 @@ pub(crate) fn read(capture: &Capture, health: &mut Health) -> Result<Metadata> {
     Ok(out)
 }
 
+/// What nsys recorded of the profiled command: its words, environment and how graphs were traced.
+///
+/// Raw, so it may hold secrets: only [`crate::deploy`] reads it, which keeps none.
+pub(crate) fn read_recorded(capture: &Capture) -> Result<Vec<(String, String)>> {
+    let mut out = Vec::new();
+    if capture.schema().table("META_DATA_CAPTURE").is_some() {
+        let sql = "SELECT name, value FROM META_DATA_CAPTURE WHERE name LIKE 'PROCESS_%'";
+        capture.each_pair("META_DATA_CAPTURE", sql, |key, value| {
+            out.push((key.to_owned(), value.to_owned()));
+        })?;
+    }
+    Ok(out)
+}
+
 /// `13000` is 13.0, `12080` is 12.8.
 fn cuda_version(value: &str) -> String {
     match value.parse::<u32>() {
@@ -124,22 +139,36 @@ fn cuda_version(value: &str) -> String {
     }
 }
 
-/// Notes the warnings and errors that nsys itself recorded.
-pub(crate) fn read_diagnostics(capture: &Capture, health: &mut Health) -> Result<()> {
+/// Notes the warnings and errors that nsys itself recorded; `working` are the processes that
+/// did GPU work, so that a helper's lack of it is told apart.
+pub(crate) fn read_diagnostics(
+    capture: &Capture,
+    working: &[u32],
+    health: &mut Health,
+) -> Result<()> {
     let Some(table) = capture.schema().table("DIAGNOSTIC_EVENT") else { return Ok(()) };
     if !(table.has("severity") && table.has("text")) {
         return Ok(());
     }
     // 1 is information.
-    let sql = "SELECT severity, text FROM DIAGNOSTIC_EVENT WHERE severity > 1";
-    capture.each_row("DIAGNOSTIC_EVENT", sql, |row| {
+    let sql = format!(
+        "SELECT severity, text, {} FROM DIAGNOSTIC_EVENT WHERE severity > 1",
+        table.column_or_null("globalPid")
+    );
+    capture.each_row("DIAGNOSTIC_EVENT", &sql, |row| {
         if let (Ok(severity), Ok(message)) = (row.get::<_, i64>(0), row.get::<_, String>(1)) {
             let message = text::without_paths(&text::one_line(&message));
             let place = text::truncate(&message, 160);
             let kind = if severity > 2 { "an error" } else { "a warning" };
-            let code =
-                if concerns_cuda(&message) { Code::Diagnostic } else { Code::DiagnosticOther };
-            health.note(code, &place, 1, format!("nsys recorded {kind}: {message}"));
+            let pid = row.get::<_, Option<i64>>(2).ok().flatten().map_or(0, pid_of);
+            let of_helper = pid != 0 && !working.is_empty() && !working.contains(&pid);
+            let code = if concerns_cuda(&message) && !of_helper {
+                Code::Diagnostic
+            } else {
+                Code::DiagnosticOther
+            };
+            let about = if of_helper { " about a process without GPU work" } else { "" };
+            health.note(code, &place, 1, format!("nsys recorded {kind}{about}: {message}"));
         }
         Ok(())
     })

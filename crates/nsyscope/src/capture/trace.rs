@@ -144,6 +144,7 @@ pub struct Trace {
     kind: TraceKind,
     captured: Captured,
     health: Health,
+    recorded: Vec<(String, String)>,
 }
 
 /// Which kinds of rows the export has a table for: absence is not zero.
@@ -231,7 +232,7 @@ impl<'c> Reader<'c> {
                 (
                     "globalPid",
                     if api_by_process {
-                        "processes cannot be told apart, and kernels not joined to their launches"
+                        "processes cannot be told apart, and kernels may not find their launches"
                     } else {
                         "processes cannot be told apart"
                     },
@@ -267,7 +268,7 @@ impl<'c> Reader<'c> {
         let capture = self.capture;
         let schema = capture.schema();
         let metadata = metadata::read(capture, &mut self.health)?;
-        metadata::read_diagnostics(capture, &mut self.health)?;
+        let recorded = metadata::read_recorded(capture)?;
         let gpus = read_gpus(capture)?;
 
         let mut kernels = KernelTable::default();
@@ -372,6 +373,10 @@ impl<'c> Reader<'c> {
             })
             .collect();
 
+        let working: Vec<u32> =
+            stream_keys.iter().map(|key| pid_of(key.global_pid)).filter(|&pid| pid != 0).collect();
+        metadata::read_diagnostics(capture, &working, &mut self.health)?;
+
         let health = &mut self.health;
         kernels.sort(KERNEL, health);
         memcpys.sort(MEMCPY, health);
@@ -437,6 +442,7 @@ impl<'c> Reader<'c> {
             kind: TraceKind::Empty,
             captured,
             health: self.health,
+            recorded,
         };
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
@@ -541,6 +547,10 @@ impl Trace {
     /// Versions, machine and recording options.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+    /// What nsys recorded of the profiled command, raw: it may hold secrets and is printed nowhere.
+    pub(crate) fn recorded(&self) -> &[(String, String)] {
+        &self.recorded
     }
     /// The kernels.
     pub fn kernels(&self) -> &KernelTable {

@@ -105,7 +105,7 @@ fn fits(model: &CostModel, held: Option<f64>) -> Option<ModelWarning> {
     })
 }
 
-fn hardware_view(model: &CostModel) -> HardwareView {
+pub(crate) fn hardware_view(model: &CostModel) -> HardwareView {
     HardwareView {
         gpu: model.gpu().clone(),
         link: model.link().map(|link| LinkView {
@@ -140,7 +140,7 @@ fn counted<T: PartialEq + Clone>(values: impl Iterator<Item = T>) -> Vec<Counted
     seen
 }
 
-fn architecture_view(arch: &Architecture) -> ArchitectureView {
+pub(crate) fn architecture_view(arch: &Architecture) -> ArchitectureView {
     let mut provenance: BTreeMap<&'static str, Provenance> = [
         "model_type",
         "hidden_size",

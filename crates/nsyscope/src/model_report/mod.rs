@@ -7,6 +7,8 @@
 mod build;
 mod text;
 
+pub(crate) use build::{architecture_view, hardware_view};
+
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};

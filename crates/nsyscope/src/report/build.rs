@@ -1,10 +1,16 @@
 //! From a run to its report.
 
+use std::collections::BTreeMap;
+
+use crate::Result;
 use crate::analysis::{
-    Classes, GroupBy, RankTime, collectives, copy_rows, kernel_rows, launch_stats, rank_times,
-    share, start_up,
+    Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
+    collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
 use crate::capture::{Captured, Trace};
+use crate::causes::{Idle, IdleTime};
+use crate::deploy::Deployment;
+use crate::findings::{self, Facts};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -14,9 +20,11 @@ use crate::segment::{
 };
 
 use super::collectives::StepCollectives;
+use super::deployment::DeploymentSection;
+use super::model::{ModelContext, ModelSection};
 use super::{
-    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleRow,
-    REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
+    BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
+    IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
 };
 
 /// What a report holds.
@@ -27,11 +35,26 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// Threads to analyse with, `None` for two; the report is the same for any number.
+    pub threads: Option<usize>,
+    /// How the engine was started, as a file or command line claims.
+    pub deployment: Option<Deployment>,
+    /// The model and what it is to be priced on.
+    pub model: Option<ModelContext>,
+    /// How many findings a view shows.
+    pub findings: usize,
 }
 
 impl Default for ReportOptions {
     fn default() -> Self {
-        Self { top: 20, steps: StepOptions::new() }
+        Self {
+            top: 20,
+            steps: StepOptions::new(),
+            threads: None,
+            deployment: None,
+            model: None,
+            findings: findings::SHOWN,
+        }
     }
 }
 
@@ -41,10 +64,38 @@ impl ReportOptions {
         Self::default()
     }
 
+    /// Analyses with this many threads.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
     /// How steps are found.
     #[must_use]
     pub fn steps(mut self, steps: StepOptions) -> Self {
         self.steps = steps;
+        self
+    }
+
+    /// Sets the deployment that a file or command line claims.
+    #[must_use]
+    pub fn deployment(mut self, deployment: Deployment) -> Self {
+        self.deployment = Some(deployment);
+        self
+    }
+
+    /// Sets the model and what it is to be priced on.
+    #[must_use]
+    pub fn model(mut self, model: ModelContext) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// How many findings a view shows; the report has all of them.
+    #[must_use]
+    pub fn findings(mut self, findings: usize) -> Self {
+        self.findings = findings;
         self
     }
 
@@ -61,21 +112,23 @@ const START_UP_SHARE: f64 = 0.01;
 
 impl Report {
     /// Analyses a run.
-    pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Self {
+    ///
+    /// # Errors
+    /// The model cannot be spread as the deployment says, or the record of the command that was
+    /// profiled is one that cannot have run. Without a model and a deployment there is none.
+    pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
-        let times = rank_times(run, &classes);
-        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
+        let (whole, stepped) = side_by_side(
+            options.threads,
+            || Whole::of(run, &classes),
+            || Stepped::of(run, &classes, &options.steps),
+        );
+        let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
+        let Stepped { steps, step_times, phases, idle } = stepped;
         let wall: i64 = spans.iter().sum();
-        let idle: i64 = times.iter().map(|t| t.wall.idle_ns).sum();
-        let mut kernels = kernel_rows(run, &classes, GroupBy::Name);
         let classification = classification(&kernels);
         kernels.truncate(options.top);
-        let start_up = start_up(run, &classes);
         let mut health = run.health().clone();
-        let steps = Steps::find(run, &classes, &options.steps);
-        let step_times = step_times(run, &classes, &steps);
-        let phases = phase_times(run, &classes, &steps, &step_times);
-        let matched = collectives(run, &classes);
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         for start in &start_up {
@@ -100,14 +153,31 @@ impl Report {
         let mut warnings: Vec<Entry> = health.entries().cloned().collect();
         warnings.sort_by_key(|entry| std::cmp::Reverse(entry.severity));
         let has_memory = run.traces().iter().any(|t| t.captured().memcpys || t.captured().memsets);
-        Self {
+        let mut summary = StepsSummary::new(&steps);
+        if health.count(Code::RangesWithoutCalls) > 0 {
+            summary.distrust("rows were lost, so steps may lack work");
+        }
+        let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
+        let model = options
+            .model
+            .as_ref()
+            .map(|model| ModelSection::new(model, run, deployment.as_ref(), &summary))
+            .transpose()?;
+        let mut facts = Facts::of_steps(run, &classes, &steps, &step_times, &phases, &idle);
+        complete(&mut facts, &in_steps, model.as_ref());
+        facts.health = &warnings;
+        facts.start_up = &start_up;
+        facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
+        facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
+        let findings = findings::find(&facts);
+        Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
             classification,
-            model: None,
-            deployment: None,
-            steps: StepsSummary::new(&steps),
+            model,
+            deployment,
+            steps: summary,
             breakdown: phases
                 .iter()
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time))
@@ -115,20 +185,26 @@ impl Report {
                 .collect(),
             idle: phases
                 .iter()
-                .map(|(key, time)| IdleRow {
+                .flat_map(|(key, time)| {
+                    let of = idle.phases.get(key).copied().unwrap_or_default();
+                    idle_rows(key.phase.as_str(), key.batch, &of, time.wall_ns)
+                })
+                .chain(idle_rows("all", None, &idle.whole(), wall))
+                .collect(),
+            idle_calls: idle
+                .blames
+                .iter()
+                .flat_map(|(key, of)| of.iter().map(move |blame| (key, blame.clone())))
+                .map(|(key, blame)| IdleCallRow {
                     phase: key.phase.as_str(),
                     batch: key.batch,
-                    cause: "unknown",
-                    time_ns: time.idle_ns,
-                    share: share(time.idle_ns, time.wall_ns),
+                    blame,
                 })
-                .chain((!times.is_empty()).then(|| IdleRow {
-                    phase: "all",
-                    batch: None,
-                    cause: "unknown",
-                    time_ns: idle,
-                    share: share(idle, wall),
-                }))
+                .collect(),
+            launch_pace: idle
+                .paces
+                .iter()
+                .map(|(key, &pace)| PaceRow { phase: key.phase.as_str(), batch: key.batch, pace })
                 .collect(),
             rank_times: times
                 .iter()
@@ -143,15 +219,100 @@ impl Report {
                 .collect(),
             top_kernels: kernels,
             memory: has_memory.then(|| copy_rows(run)),
-            launches: launch_stats(run, &spans),
+            launches,
             start_up,
             ops: None,
             collectives: in_steps.collectives,
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),
-            findings: None,
+            findings,
             expectations: None,
+            findings_shown: options.findings,
+        })
+    }
+}
+
+/// What is asked of the captures as a whole.
+struct Whole {
+    times: Vec<RankTime>,
+    spans: Vec<i64>,
+    kernels: Vec<KernelRow>,
+    start_up: Vec<StartUp>,
+    launches: Vec<LaunchStats>,
+    matched: Collectives,
+}
+
+impl Whole {
+    fn of(run: &Run, classes: &Classes) -> Self {
+        let times = rank_times(run, classes);
+        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
+        Self {
+            launches: launch_stats(run, &spans),
+            kernels: kernel_rows(run, classes, GroupBy::Name),
+            start_up: start_up(run, classes),
+            matched: collectives(run, classes),
+            times,
+            spans,
         }
+    }
+}
+
+/// What is asked of steps.
+struct Stepped {
+    steps: Steps,
+    step_times: Vec<Vec<WallTime>>,
+    phases: BTreeMap<PhaseKey, PhaseTime>,
+    idle: Idle,
+}
+
+impl Stepped {
+    fn of(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
+        let steps = Steps::find(run, classes, options);
+        let step_times = step_times(run, classes, &steps);
+        Self {
+            phases: phase_times(run, classes, &steps, &step_times),
+            idle: Idle::find(run, &steps),
+            steps,
+            step_times,
+        }
+    }
+}
+
+/// Runs two questions that know nothing of each other on two threads, or one after the other.
+fn side_by_side<A: Send, B>(
+    threads: Option<usize>,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    if threads == Some(1) {
+        return (one(), other());
+    }
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => (one, other),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Adds what is known of collectives and floors to the facts of each phase.
+fn complete<'a>(
+    facts: &mut Facts<'a>,
+    in_steps: &'a StepCollectives,
+    model: Option<&ModelSection>,
+) {
+    for phase in &mut facts.phases {
+        let key = (phase.phase.as_str(), phase.batch);
+        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        phase.collectives = rows.map(|section| &section.row).collect();
+        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
+        phase.late = late.map(|section| &section.late).collect();
+        phase.floor = model.and_then(|model| {
+            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
+            model.floors.get(at).cloned().flatten()
+        });
     }
 }
 
@@ -238,6 +399,23 @@ fn rank_row(time: &RankTime, captured: Captured) -> RankTimes {
     }
 }
 
+/// The causes of idle time, longest first.
+fn idle_rows(phase: &'static str, batch: Option<u32>, idle: &IdleTime, wall: i64) -> Vec<IdleRow> {
+    let mut rows: Vec<IdleRow> = idle
+        .causes()
+        .map(|(cause, time_ns, gaps)| IdleRow {
+            phase,
+            batch,
+            cause: cause.as_str(),
+            gaps,
+            time_ns,
+            share: share(time_ns, wall),
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
+    rows
+}
+
 fn all_ranks(classes: &Classes, times: &[RankTime], wall: i64) -> Vec<BreakdownRow> {
     rows(classes, &times.iter().collect::<Vec<_>>(), wall, None)
 }
@@ -291,7 +469,7 @@ fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<Breakdo
     out
 }
 
-fn classification(kernels: &[crate::analysis::KernelRow]) -> ClassificationSection {
+fn classification(kernels: &[KernelRow]) -> ClassificationSection {
     let total: i64 = kernels.iter().map(|row| row.time.total_ns).sum();
     let unknown = || kernels.iter().filter(|row| row.category == "unclassified");
     let unknown_ns: i64 = unknown().map(|row| row.time.total_ns).sum();

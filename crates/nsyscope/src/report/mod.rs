@@ -2,7 +2,9 @@
 
 mod build;
 mod collectives;
+mod deployment;
 mod info;
+mod model;
 mod steps;
 mod summary;
 mod typical;
@@ -12,13 +14,17 @@ use serde::Serialize;
 
 pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
+pub use deployment::DeploymentSection;
 pub use info::InfoReport;
+pub use model::{ModelContext, ModelSection, StepFloorRow};
 pub use steps::StepsReport;
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
 use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
 use crate::capture::{Gpu, TraceKind};
+use crate::causes::{Blame, Pace};
+use crate::findings::Finding;
 use crate::health::Entry;
 use crate::segment::StepsSummary;
 
@@ -40,17 +46,22 @@ pub struct Report {
     pub capture: CaptureSection,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
-    /// The model; null when no config was given.
-    pub model: Option<serde_json::Value>,
-    /// The deployment; null when none was given.
-    pub deployment: Option<serde_json::Value>,
+    /// The model and its floors; null when no config was given.
+    pub model: Option<ModelSection>,
+    /// How the engine was started: as the capture recorded it and as a file claims; null where
+    /// neither is known.
+    pub deployment: Option<DeploymentSection>,
     /// How steps were found, and what they are per phase and batch.
     pub steps: StepsSummary,
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
-    /// The time in which nothing ran, by phase, batch and cause.
+    /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
+    /// The calls that idle time of steps is put down to, by phase and batch, longest first.
+    pub idle_calls: Vec<IdleCallRow>,
+    /// What launching costs the CPU in the steps of each phase and batch.
+    pub launch_pace: Vec<PaceRow>,
     /// Each rank's span, busy and idle time.
     pub rank_times: Vec<RankTimes>,
     /// As `breakdown`, for each rank.
@@ -71,10 +82,14 @@ pub struct Report {
     pub late: Vec<LateSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
-    /// Findings; null until the findings engine runs.
-    pub findings: Option<Vec<serde_json::Value>>,
+    /// What follows from all this, with its size and what to try: limits of the capture that
+    /// weaken the rest first, then by what would be gained.
+    pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<serde_json::Value>>,
+    /// How many findings a view shows; JSON has them all.
+    #[serde(skip)]
+    findings_shown: usize,
 }
 
 /// What the captures of a report are.
@@ -255,12 +270,41 @@ pub struct IdleRow {
     pub phase: &'static str,
     /// As in the breakdown.
     pub batch: Option<u32>,
-    /// `launch`, `sync`, `host`, `tail` or `unknown`.
+    /// `launch`, `sync`, `host`, `api`, `dispatch`, `dependency`, `graph`, `other`, `tail` or
+    /// `unknown`, as [`crate::causes::Cause`] says.
     pub cause: &'static str,
+    /// Gaps, over all ranks.
+    pub gaps: u64,
     /// In ns, over all ranks.
     pub time_ns: i64,
     /// Over the wall time of that phase and batch.
     pub share: f64,
+}
+
+/// A call that kept the CPU from launching while nothing of a step ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IdleCallRow {
+    /// The phase.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown.
+    pub batch: Option<u32>,
+    /// The call and its time.
+    #[serde(flatten)]
+    pub blame: Blame,
+}
+
+/// What launching costs the CPU in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PaceRow {
+    /// The phase.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub pace: Pace,
 }
 
 /// One rank's time.

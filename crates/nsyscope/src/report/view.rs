@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 use crate::capture::TraceKind;
+use crate::causes::Cause;
 use crate::health::{Code, Severity};
 
 use super::{BreakdownRow, IdleRow, Report};
@@ -23,6 +24,11 @@ fn label(phase: &str, batch: Option<u32>) -> String {
     }
 }
 
+/// A cause of idle time in a few words.
+fn describe(cause: &str) -> &'static str {
+    Cause::ALL.into_iter().find(|known| known.as_str() == cause).map_or("", Cause::describe)
+}
+
 /// `INT_MAX` as device ordinal: the graph starts with a node on the host.
 const HOST_DEVICE: i64 = i32::MAX as i64;
 
@@ -41,8 +47,10 @@ impl Report {
         let mut blocks = Vec::new();
         self.head(&mut blocks);
         self.answer(&mut blocks);
+        self.findings(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
+        self.floors(&mut blocks);
         self.breakdown(&mut blocks);
         self.collectives(&mut blocks);
         self.kernels(&mut blocks);
@@ -64,15 +72,15 @@ impl Report {
         };
         blocks.push(Block::Title(title));
         let mut line = vec![format::plural(self.capture.ranks.len(), "rank")];
-        let mut gpus: Vec<&str> =
-            self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect();
+        let mut gpus: Vec<&str> = if self.capture.ranks.is_empty() {
+            // Where no work was captured, those of the machine.
+            self.capture.gpus.iter().map(|gpu| gpu.gpu.name.as_str()).collect()
+        } else {
+            self.capture.ranks.iter().filter_map(|rank| rank.gpu_name.as_deref()).collect()
+        };
         gpus.sort_unstable();
         gpus.dedup();
-        line.push(match (gpus.is_empty(), self.capture.ranks.is_empty()) {
-            (false, _) => gpus.join(", "),
-            (true, false) => "GPU unknown".to_owned(),
-            (true, true) => "no GPU was used".to_owned(),
-        });
+        line.push(if gpus.is_empty() { "GPU unknown".to_owned() } else { gpus.join(", ") });
         line.push(match self.capture.kernel_count {
             Some(kernels) => format::plural(kernels as usize, "kernel"),
             None => "kernels not captured".to_owned(),
@@ -142,6 +150,7 @@ impl Report {
         let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
         let scope = match self.rank_times.len() {
             1 => "the GPU's whole time line".to_owned(),
+            2 => "the whole time lines of both ranks".to_owned(),
             n => format!("the whole time lines of all {n} ranks"),
         };
         lines.push(format!(
@@ -152,6 +161,43 @@ impl Report {
             format::percent(first.exposed_share),
         ));
         blocks.push(Block::Bullets(lines));
+    }
+
+    /// What follows, numbered: the finding, what it rests on, what to try.
+    fn findings(&self, blocks: &mut Vec<Block>) {
+        if self.findings.is_empty() {
+            return;
+        }
+        let shown = self.findings_shown.min(self.findings.len());
+        blocks.push(Block::Heading(if shown < self.findings.len() {
+            format!("Findings (the first {shown} of {}; --all-findings)", self.findings.len())
+        } else {
+            "Findings".to_owned()
+        }));
+        for (i, finding) in self.findings.iter().take(shown).enumerate() {
+            let mut gain = String::new();
+            if let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) {
+                gain = format!(" Gain: at most {} a step", format::ns(ns));
+                if ns > 0 {
+                    gain.push_str(&format!(" ({})", format::percent(share)));
+                }
+                if let Some(rate) = finding.gain_tokens_per_s.filter(|rate| *rate >= 0.5) {
+                    gain.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
+                }
+                gain.push('.');
+            }
+            blocks.push(Block::Paragraph(format!(
+                "{}. {}.{gain} [{}, {}]",
+                i + 1,
+                finding.title,
+                finding.id,
+                finding.severity.as_str(),
+            )));
+            blocks.push(Block::Bullets(vec![
+                format!("Evidence: {}.", finding.evidence.line()),
+                format!("Try: {}", finding.action),
+            ]));
+        }
     }
 
     /// The phases and batches of steps, those that take most wall time first.
@@ -185,9 +231,18 @@ impl Report {
         let mut line = label(phase, batch);
         if let Some(found) = self.batch(phase, batch) {
             line.push_str(&format!(
-                " ({} a rank, median {}",
+                " ({} a rank, {}",
                 format::plural(found.count as usize, "step"),
-                format::duration(found.wall_ns.p50)
+                // A median of two or three hides that the first warms up.
+                if found.count < 4 && found.wall_ns.max > 2 * found.wall_ns.min {
+                    format!(
+                        "{} to {}",
+                        format::ns(found.wall_ns.min),
+                        format::ns(found.wall_ns.max)
+                    )
+                } else {
+                    format!("median {}", format::duration(found.wall_ns.p50))
+                }
             ));
             if let Some(rate) = found.tokens_per_s {
                 line.push_str(&format!(", {} tokens/s", format::count(rate.round() as u64)));
@@ -288,7 +343,8 @@ impl Report {
             let more = match (code, entry.count, entry.time_ns.filter(|&time| time > 0)) {
                 _ if told => String::new(),
                 ("start_up", ..) if alike > 1 => {
-                    format!(" (and alike on {} more)", format::plural(alike - 1, "rank"))
+                    let ranks = if alike == 2 { "rank" } else { "ranks" };
+                    format!(" (and alike on {} more {ranks})", alike - 1)
                 }
                 ("start_up", ..) | (_, 0 | 1, _) => String::new(),
                 (_, count, Some(time)) => {
@@ -392,7 +448,7 @@ impl Report {
         }
         blocks.push(Block::Paragraph(
             "wall: concurrent work shares each instant equally, so the column adds up; alone: \
-             nothing of another category ran; busy: sum of durations."
+             nothing of another category ran; busy: sum of durations; idle: nothing ran, by cause."
                 .to_owned(),
         ));
         if let Some(known) = self.classification.classified_time_share
@@ -482,19 +538,31 @@ impl Report {
                 row.per_step_ns.filter(|&ns| ns > 0.0).map(|ns| row.exposed_ns as f64 / ns)
             })
             .unwrap_or(1.0);
-        for row in &idle {
+        let least = if stepped { SMALL_STEP_SHARE } else { SMALL_SHARE };
+        let mut add_idle = |rows: &[&IdleRow], name: String| {
+            let time: i64 = rows.iter().map(|row| row.time_ns).sum();
             add(
                 [
-                    format::percent(row.share),
-                    format::duration((row.time_ns as f64 / steps).round()),
-                    format::ns(row.time_ns),
+                    format::percent(rows.iter().map(|row| row.share).sum()),
+                    format::duration((time as f64 / steps).round()),
+                    format::ns(time),
                     String::new(),
                     String::new(),
-                    String::new(),
-                    "idle (nothing ran)".to_owned(),
+                    format::count(rows.iter().map(|row| row.gaps).sum()),
+                    name,
                 ],
                 false,
             );
+        };
+        let (large, small): (Vec<&IdleRow>, Vec<&IdleRow>) =
+            idle.iter().partition(|row| row.share >= least);
+        for row in large {
+            add_idle(&[row], format!("idle, {}: {}", row.cause, describe(row.cause)));
+        }
+        match small.as_slice() {
+            [] => {}
+            [one] => add_idle(&[one], format!("idle, {}: {}", one.cause, describe(one.cause))),
+            several => add_idle(several, format!("idle, {} smaller causes", several.len())),
         }
         let mut sum = cells(&rows, "in all".to_owned());
         sum[0] = format::percent(
@@ -506,6 +574,80 @@ impl Report {
         sum[3] = String::new();
         add(sum, true);
         blocks.push(Block::Grid(grid));
+    }
+
+    /// What ran and what it could take at least.
+    fn floors(&self, blocks: &mut Vec<Block>) {
+        if let Some(deployment) = &self.deployment
+            && deployment.claimed.is_some()
+            && !deployment.differences.is_empty()
+        {
+            blocks.push(Block::Heading("What ran is not what the deployment says".to_owned()));
+            let said = |value: &serde_json::Value| match value {
+                serde_json::Value::Null => "not set".to_owned(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            blocks.push(Block::Bullets(
+                deployment
+                    .differences
+                    .iter()
+                    .map(|d| {
+                        format!("{}: ran {}, claimed {}", d.field, said(&d.ran), said(&d.claimed))
+                    })
+                    .collect(),
+            ));
+        }
+        let Some(model) = &self.model else { return };
+        blocks.push(Block::Heading("Steps against their floors".to_owned()));
+        let parallelism = &model.parallelism;
+        blocks.push(Block::Paragraph(format!(
+            "{} of {:.1} G parameters ({:.1} G active), TP {}{}{}, on {}.",
+            model.architecture.model_type,
+            model.parameters.total as f64 / 1e9,
+            model.parameters.active as f64 / 1e9,
+            parallelism.tp,
+            if parallelism.pp > 1 { format!(", PP {}", parallelism.pp) } else { String::new() },
+            if parallelism.expert_parallel { ", expert parallel" } else { "" },
+            model.hardware.as_ref().map_or("an unknown GPU", |hardware| &hardware.gpu.name),
+        )));
+        let mut grid = Grid::new(&[
+            ("phase", Kind::Words),
+            ("tokens", Kind::Number),
+            ("median", Kind::Number),
+            ("floor", Kind::Number),
+            ("reached", Kind::Number),
+            ("memory", Kind::Number),
+            ("compute", Kind::Number),
+            ("comm.", Kind::Number),
+            ("comm. expected", Kind::Number),
+        ])
+        .only_from("comm. expected", 100);
+        let time =
+            |ns: Option<f64>| ns.map_or_else(|| "?".to_owned(), |ns| format::duration(ns.round()));
+        for row in &model.steps {
+            grid.row(vec![
+                label(row.phase, Some(row.batch)),
+                format::count(row.tokens),
+                format::duration(row.wall_ns),
+                time(row.floor_ns),
+                row.efficiency.map_or_else(|| "?".to_owned(), format::percent),
+                time(row.memory_floor_ns),
+                time(row.compute_floor_ns),
+                time(row.communication_floor_ns),
+                time(row.communication_expected_ns),
+            ]);
+        }
+        blocks.push(Block::Grid(grid));
+        blocks.push(Block::Paragraph(
+            "floor: every kernel at the larger of memory and compute, collectives at the least their \
+             link allows; reached: floor over median; comm. expected: NCCL's own model of isolated \
+             collectives."
+                .to_owned(),
+        ));
+        if !model.warnings.is_empty() {
+            blocks.push(Block::Bullets(model.warnings.clone()));
+        }
     }
 
     fn collectives(&self, blocks: &mut Vec<Block>) {

@@ -1,11 +1,11 @@
-//! Steps where no sampling and no copy to the host is to be seen: graph launches, else the
-//! gather from the embedding table.
+//! Steps where no sampling and no copy to the host is to be seen: graph launches, else what
+//! opens or encloses each forward pass.
 
 use std::ops::Range;
 
-use super::passes::anchors;
+use super::passes::{LONG_IDLE_NS, anchors};
 use super::pick::mode;
-use super::roles::{EMBEDDING, GRAPH};
+use super::roles::{GRAPH, Role, SEND_RECV};
 use super::sequence::{Sequence, correlation};
 use crate::analysis::{Activity, ActivityKind};
 use crate::capture::Trace;
@@ -75,11 +75,13 @@ fn graph_of(trace: &Trace, activity: &Activity) -> (bool, i64) {
     }
 }
 
-/// Steps from the embedding gather that opens each forward pass. Empty unless most of the
-/// stretches between two gathers hold the same number of layers, at least two.
-pub(super) fn embedding_steps(sequence: &Sequence) -> Vec<Range<usize>> {
+/// Steps from what opens or encloses each forward pass: `cut` is the gather from the embedding
+/// table, or the transfers between pipeline stages, of which the last one counts to the step.
+/// Empty unless most of the stretches between two cuts hold the same number of layers, at least
+/// two.
+pub(super) fn cut_steps(sequence: &Sequence, cut: Role) -> Vec<Range<usize>> {
     let roles = &sequence.role;
-    let mut cuts: Vec<usize> = (0..roles.len()).filter(|&i| roles[i] & EMBEDDING != 0).collect();
+    let mut cuts: Vec<usize> = (0..roles.len()).filter(|&i| roles[i] & cut != 0).collect();
     cuts.push(roles.len());
     let mut passes = Vec::new();
     for pair in cuts.windows(2) {
@@ -98,6 +100,9 @@ pub(super) fn embedding_steps(sequence: &Sequence) -> Vec<Range<usize>> {
     passes
         .into_iter()
         .map(|(range, layers)| {
+            if cut & SEND_RECV != 0 {
+                return range.start..(range.end + 1).min(roles.len());
+            }
             // Long idle after the last layer belongs to no step: it ends at the widest gap.
             let from = layers.last().map_or(range.start, |&last| last + 1);
             let mut until = sequence.activities[from - 1].end;
@@ -112,6 +117,3 @@ pub(super) fn embedding_steps(sequence: &Sequence) -> Vec<Range<usize>> {
         })
         .collect()
 }
-
-/// A gap that no launch overhead explains, in ns.
-const LONG_IDLE_NS: i64 = 1_000_000;

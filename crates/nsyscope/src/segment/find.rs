@@ -1,18 +1,19 @@
 //! Finding the steps of a run: the methods in order of trust, and what each step then is.
 
+use std::fmt::Write;
 use std::ops::Range;
 
 use regex::Regex;
 
-use super::fallback::{embedding_steps, graph_steps};
+use super::fallback::{cut_steps, graph_steps};
 use super::layers::layers;
 use super::nvtx::{Ranges, Said, Vocabulary, known, ranges};
 use super::passes::{self, End};
 use super::pick::mode;
-use super::roles::{CORE, GRAPH, WHOLE};
+use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, correlation, launch, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
-use super::tokens::{Evidence, NameRules, element_size, infer};
+use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
 use crate::run::Run;
@@ -27,8 +28,12 @@ pub struct StepOptions {
     /// Takes no notice of NVTX.
     pub ignore_nvtx: bool,
     /// Windows of time, in ns on the capture's clock, each of which is a step: what starts in one
-    /// belongs to it. Goes before every other method. Windows must be in order and apart.
+    /// belongs to it; where windows overlap, to the later one. Goes before every other method.
     pub explicit: Option<Vec<(i64, i64)>>,
+    /// The tokens of steps whose tokens the capture does not show.
+    pub tokens: Option<u32>,
+    /// The requests of steps whose requests the capture does not show.
+    pub batch: Option<u32>,
 }
 
 impl StepOptions {
@@ -70,9 +75,10 @@ impl Steps {
     /// which no method finds anything has the method [`StepMethod::None`] and says why.
     pub fn find(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
         let mut ranks: Vec<RankSteps> = Vec::with_capacity(run.ranks().len());
+        let given = Given { tokens: options.tokens, batch: options.batch };
         for (file, trace) in run.traces().iter().enumerate() {
-            let sequences = sequences(run, file, classes);
             let rules = NameRules::new(trace);
+            let sequences = sequences(run, file, classes, &rules);
             let nvtx: Vec<(&Vocabulary, Ranges)> = if options.ignore_nvtx {
                 Vec::new()
             } else {
@@ -82,7 +88,7 @@ impl Steps {
             let own = own.as_ref().and_then(|v| Some((v, ranges(trace, v)?)));
             for sequence in sequences {
                 let draft = draft(trace, &sequence, options, own.as_ref(), &nvtx);
-                ranks.push(resolve(trace, sequence, &rules, draft));
+                ranks.push(resolve(trace, sequence, &rules, draft, given));
             }
         }
         let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
@@ -167,9 +173,54 @@ fn by_nvtx(
             *step = number[*step as usize];
         }
     }
-    let reason =
-        format!("{} NVTX ranges ({}) launched work on this rank", said.len(), vocabulary.id);
-    Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence: Confidence::High, reason })
+    let extended = if model_work { extend(sequence, &mut step_of, said.len()) } else { 0 };
+    // Ranges of other processes are those of other ranks.
+    let process = trace.streams()[sequence.activities.first()?.stream as usize].process;
+    let all = ranges.process.iter().filter(|of| **of == process).count();
+    let mut reason = format!(
+        "{} of {all} NVTX ranges ({}) launched {} on this rank",
+        said.len(),
+        vocabulary.id,
+        if model_work { "model work" } else { "work" },
+    );
+    if extended > 0 {
+        let _ = write!(
+            reason,
+            "; {extended} are drawn out to the inputs before and the sampling after them"
+        );
+    }
+    let confidence = if 10 * said.len() >= 9 * all { Confidence::High } else { Confidence::Medium };
+    Some(Draft { step_of, said, method: StepMethod::Nvtx, confidence, reason })
+}
+
+/// Draws steps out to the whole pass where most ranges end before a token is chosen (an engine
+/// that marks the forward alone). Only a pass that holds the work of one range, all of it, says
+/// where that step begins and ends. Returns how many steps that did.
+fn extend(sequence: &Sequence, step_of: &mut [u32], count: usize) -> usize {
+    let mut samples = vec![false; count];
+    let mut bounds = vec![(usize::MAX, 0); count];
+    for (i, &step) in step_of.iter().enumerate().filter(|(_, step)| **step != NONE) {
+        samples[step as usize] |= sequence.role[i] & SAMPLE != 0;
+        let (first, last) = &mut bounds[step as usize];
+        *first = (*first).min(i);
+        *last = i;
+    }
+    if 2 * samples.iter().filter(|samples| **samples).count() > count {
+        return 0;
+    }
+    let Some((passes, End::ReadBack | End::Sampled)) = passes::steps(sequence) else { return 0 };
+    let mut extended = 0;
+    for pass in passes {
+        let own = &step_of[pass.clone()];
+        let Some(&step) = own.iter().find(|step| **step != NONE) else { continue };
+        let (first, last) = bounds[step as usize];
+        let whole = pass.start <= first && last < pass.end;
+        if whole && own.iter().all(|other| *other == step || *other == NONE) {
+            step_of[pass].fill(step);
+            extended += 1;
+        }
+    }
+    extended
 }
 
 fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
@@ -178,6 +229,10 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
             End::ReadBack => (
                 Confidence::High,
                 "each is model work up to the copy of its sampled tokens to the host",
+            ),
+            End::Graph => (
+                Confidence::High,
+                "each is work up to a copy to the host, most of them the replay of a CUDA graph",
             ),
             End::Copy => (
                 Confidence::Low,
@@ -188,7 +243,11 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
                 "each is model work up to the choice of a token; no copy to the host was captured",
             ),
         };
-        let (confidence, reason) = regularity(sequence, &ranges, confidence, what);
+        let (confidence, reason) = if end == End::Graph {
+            (confidence, what.to_owned())
+        } else {
+            regularity(sequence, &ranges, confidence, what)
+        };
         return Draft::of_ranges(sequence, &ranges, StepMethod::Pattern, confidence, reason);
     }
     let ranges = graph_steps(trace, sequence);
@@ -202,10 +261,26 @@ fn by_sequence(trace: &Trace, sequence: &Sequence) -> Draft {
             reason,
         );
     }
-    let ranges = embedding_steps(sequence);
-    if !ranges.is_empty() {
-        let reason = "each begins with a gather from the embedding table and holds as many layers as most; nothing shows its end".to_owned();
-        return Draft::of_ranges(sequence, &ranges, StepMethod::Pattern, Confidence::Low, reason);
+    for (cut, reason) in [
+        (
+            EMBEDDING,
+            "each begins with a gather from the embedding table and holds as many layers as most; nothing shows its end",
+        ),
+        (
+            SEND_RECV,
+            "each lies between two transfers of pipeline stages and holds as many layers as most",
+        ),
+    ] {
+        let ranges = cut_steps(sequence, cut);
+        if !ranges.is_empty() {
+            return Draft::of_ranges(
+                sequence,
+                &ranges,
+                StepMethod::Pattern,
+                Confidence::Low,
+                reason.to_owned(),
+            );
+        }
     }
     let reason = if sequence.role.iter().any(|role| role & CORE != 0) {
         "model work is there, but nothing that comes once a step: no NVTX range of a known name, no graph, no sampling, no regular embedding; name the ranges with --step-nvtx"
@@ -236,17 +311,33 @@ fn regularity(
     }
 }
 
-fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -> RankSteps {
+fn resolve(
+    trace: &Trace,
+    sequence: Sequence,
+    rules: &NameRules,
+    draft: Draft,
+    given: Given,
+) -> RankSteps {
     let count = draft.said.len();
     let activities = &sequence.activities;
     let mut step_of = draft.step_of;
-    let mut steps: Vec<Step> = (0..count)
-        .map(|_| Step {
+    let mut bounds = vec![(u32::MAX, 0u32); count];
+    for (i, &of) in step_of.iter().enumerate() {
+        if of != NONE {
+            let (first, last) = &mut bounds[of as usize];
+            *first = (*first).min(i as u32);
+            *last = i as u32 + 1;
+        }
+    }
+    let mut steps = Vec::with_capacity(count);
+    let mut evidence = Vec::with_capacity(count);
+    for (at, (&(first, last), &said)) in bounds.iter().zip(&draft.said).enumerate() {
+        let mut step = Step {
             index: 0,
             start_ns: i64::MAX,
             end_ns: i64::MIN,
-            first: u32::MAX,
-            last: 0,
+            first,
+            last,
             phase: Phase::Unknown,
             tokens: None,
             batch: None,
@@ -254,47 +345,32 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
             kernels: 0,
             graph_launches: 0,
             layers: Vec::new(),
-        })
-        .collect();
-    let mut last_core = vec![0usize; count];
-    let mut launches: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of == NONE {
-            continue;
-        }
-        let at = of as usize;
-        let step = &mut steps[at];
-        step.first = step.first.min(i as u32);
-        step.last = i as u32 + 1;
-        step.start_ns = step.start_ns.min(activity.start);
-        step.end_ns = step.end_ns.max(activity.end);
-        step.kernels += u32::from(activity.table == ActivityKind::Kernel);
-        let role = sequence.role[i];
-        if role & CORE != 0 {
-            last_core[at] = i;
-        }
-        if role & GRAPH != 0 {
-            let id = correlation(trace, activity);
-            if launches[at].last() != Some(&id) && !launches[at].contains(&id) {
-                launches[at].push(id);
-                step.graph_launches += 1;
+        };
+        let own = |&i: &usize| step_of[i] == at as u32;
+        let range = (first as usize).min(last as usize)..last as usize;
+        let last_core = range.clone().rev().filter(own).find(|&i| sequence.role[i] & CORE != 0);
+        let mut shown = Evidence::new(said, last_core.unwrap_or(0));
+        let mut launches: Vec<u32> = Vec::new();
+        for i in range.filter(own) {
+            let (activity, role) = (&activities[i], sequence.role[i]);
+            step.start_ns = step.start_ns.min(activity.start);
+            step.end_ns = step.end_ns.max(activity.end);
+            step.kernels += u32::from(activity.table == ActivityKind::Kernel);
+            if role & GRAPH != 0 {
+                let id = correlation(trace, activity);
+                if launches.last() != Some(&id) && !launches.contains(&id) {
+                    launches.push(id);
+                }
             }
+            shown.add(trace, rules, i, activity, role);
         }
-    }
-    let mut evidence: Vec<Evidence> = draft
-        .said
-        .iter()
-        .zip(&last_core)
-        .map(|(&said, &last_core)| Evidence::new(said, last_core))
-        .collect();
-    for (i, (activity, &of)) in activities.iter().zip(&step_of).enumerate() {
-        if of != NONE {
-            evidence[of as usize].add(trace, rules, i, activity, sequence.role[i]);
-        }
+        step.graph_launches = launches.len() as u32;
+        steps.push(step);
+        evidence.push(shown);
     }
     let element = element_size(&evidence);
     for (at, step) in steps.iter_mut().enumerate() {
-        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element);
+        (step.phase, step.tokens, step.batch) = infer(&evidence[at], element, given);
         if step.method == StepMethod::Pattern && step.graph_launches > 0 {
             step.method = StepMethod::CudaGraph;
         }
@@ -304,13 +380,21 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
             });
         }
     }
+    let hidden = evidence.iter().filter(|evidence| evidence.holds_hidden_work()).count();
+    let mut reason = draft.reason;
+    if hidden > 0 {
+        let _ = write!(
+            reason,
+            "; {hidden} of {count} run CUDA graphs traced as a whole, whose kernels and layers are hidden: record with --cuda-graph-trace=node to see them"
+        );
+    }
     number(&mut steps, &mut step_of);
     let method = mode(steps.iter().map(|step| step.method)).unwrap_or(StepMethod::None);
     let mut out = RankSteps {
         rank: sequence.rank,
         method,
         confidence: draft.confidence,
-        reason: draft.reason,
+        reason,
         steps,
         outside: Outside::default(),
         activities: sequence.activities,
@@ -320,19 +404,20 @@ fn resolve(trace: &Trace, sequence: Sequence, rules: &NameRules, draft: Draft) -
     out
 }
 
-/// Numbers the steps in order of start.
-fn number(steps: &mut [Step], step_of: &mut [u32]) {
-    let mut order: Vec<u32> = (0..steps.len() as u32).collect();
-    let sorted = order.is_sorted_by_key(|&i| steps[i as usize].start_ns);
-    if !sorted {
+/// Numbers the steps in order of start; those that hold nothing are dropped.
+fn number(steps: &mut Vec<Step>, step_of: &mut [u32]) {
+    let mut order: Vec<u32> =
+        (0..steps.len() as u32).filter(|&i| steps[i as usize].first < u32::MAX).collect();
+    if order.len() < steps.len() || !order.is_sorted_by_key(|&i| steps[i as usize].start_ns) {
         order.sort_by_key(|&i| steps[i as usize].start_ns);
-        let mut place = vec![0; steps.len()];
+        let mut place = vec![NONE; steps.len()];
         for (new, &old) in order.iter().enumerate() {
             place[old as usize] = new as u32;
         }
         for step in step_of.iter_mut().filter(|step| **step != NONE) {
             *step = place[*step as usize];
         }
+        steps.retain(|step| step.first < u32::MAX);
         steps.sort_by_key(|step| step.start_ns);
     }
     for (i, step) in steps.iter_mut().enumerate() {

@@ -52,7 +52,8 @@ pub struct Layer {
 /// Each layer has one anchor, the write to the KV cache or the attention kernel. A layer begins
 /// with its input norm: the one that has as many norms between itself and the anchor as the
 /// first layer's. Where norms are fused away, it begins where the sequence before the anchor
-/// begins to repeat.
+/// begins to repeat: right after an all-reduce that the norm is fused into, which counts to the
+/// layer that it ends.
 pub(super) fn layers(
     sequence: &Sequence,
     range: Range<usize>,
@@ -131,6 +132,13 @@ fn by_repetition(sequence: &Sequence, anchors: &[usize], begin: usize) -> Vec<us
         out.push(anchor.saturating_sub(back).max(floor));
         floor = anchor + 1;
     }
+    // The first layer has no all-reduce before it that its input norm could be fused into.
+    if let Some(start) = out.first_mut()
+        && *start > begin
+        && sequence.role[*start - 1] & NORM != 0
+    {
+        *start -= 1;
+    }
     out
 }
 
@@ -152,7 +160,7 @@ fn end_of_last(
     let as_others = anchors
         .iter()
         .zip(starts.iter().skip(1))
-        .last()
+        .next_back()
         .map_or(end, |(&anchor, &next)| (last + (next - anchor)).min(end));
     by_norm.unwrap_or(as_others).clamp(last + 1, end.max(last + 1))
 }

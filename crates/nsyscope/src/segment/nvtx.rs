@@ -98,6 +98,8 @@ fn phase(text: &str) -> Option<Phase> {
 pub(super) struct Ranges {
     /// What each range says; ranges are numbered in order of start.
     pub(super) said: Vec<Said>,
+    /// The process that each range is of.
+    pub(super) process: Vec<u32>,
     /// The range of every API row; [`NONE`] outside.
     pub(super) of_call: Vec<u32>,
 }
@@ -114,6 +116,7 @@ pub(super) fn ranges(trace: &Trace, vocabulary: &Vocabulary) -> Option<Ranges> {
         return None;
     }
     let mut said = Vec::new();
+    let mut process = Vec::new();
     // Per thread its ranges in order, (start, end, number); they do not overlap.
     let mut by_thread: Vec<Vec<(i64, i64, u32)>> = vec![Vec::new(); trace.threads().len()];
     for row in 0..nvtx.len() {
@@ -129,6 +132,7 @@ pub(super) fn ranges(trace: &Trace, vocabulary: &Vocabulary) -> Option<Ranges> {
         }
         own.push((start, end, said.len() as u32));
         said.push(*text);
+        process.push(trace.threads()[thread].process);
     }
     let api = trace.api();
     let mut next = vec![0usize; by_thread.len()];
@@ -146,7 +150,7 @@ pub(super) fn ranges(trace: &Trace, vocabulary: &Vocabulary) -> Option<Ranges> {
             }
         })
         .collect();
-    Some(Ranges { said, of_call })
+    Some(Ranges { said, process, of_call })
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, BROADCAST, CORE, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE, SOFTMAX,
-    UPLOAD, WHOLE,
+    ATTENTION, BROADCAST, CORE, EMBEDDING, GRAPH, KV_WRITE, LINEAR, RANDOM, READ, Role, SAMPLE,
+    SOFTMAX, UPLOAD, WHOLE,
 };
 use super::sequence::Sequence;
 
@@ -18,7 +18,10 @@ use super::sequence::Sequence;
 pub(super) enum End {
     /// The sampled tokens were copied to the host.
     ReadBack,
-    /// Something was copied to the host after model work; no sampling is to be seen.
+    /// Something was copied to the host after the replay of a graph traced as a whole, which
+    /// may hide the sampling.
+    Graph,
+    /// Something was copied to the host after layers; no sampling is to be seen.
     Copy,
     /// A token was chosen; no copy to the host is to be seen.
     Sampled,
@@ -40,13 +43,21 @@ const MODEL: Role = CORE | GRAPH | WHOLE;
 pub(super) fn steps(sequence: &Sequence) -> Option<(Vec<Range<usize>>, End)> {
     let (found, sampling) = passes(sequence);
     let read = found.iter().any(|pass| pass.read);
-    let end = match (read, sampling) {
-        (true, true) => End::ReadBack,
-        (true, false) => End::Copy,
-        (false, true) => End::Sampled,
-        (false, false) => return None,
-    };
     let mut kept = if read { merge_unread(found) } else { found };
+    let most = |holds: &dyn Fn(&Pass) -> bool| {
+        2 * kept.iter().filter(|pass| holds(pass)).count() > kept.len()
+    };
+    let whole =
+        |pass: &Pass| sequence.role[pass.core..pass.end].iter().any(|role| role & WHOLE != 0);
+    let layered = |pass: &Pass| anchors(&sequence.role, pass.core..pass.end).len() > 1;
+    let end = match (read, sampling) {
+        (true, _) if most(&whole) => End::Graph,
+        (true, true) => End::ReadBack,
+        // A copy to the host alone ends much that is no step: layers must be there too.
+        (true, false) if most(&layered) => End::Copy,
+        (false, true) => End::Sampled,
+        _ => return None,
+    };
     keep_last_of_several(sequence, &mut kept);
     let heads = trim_heads(sequence, &kept);
     Some((kept.iter().zip(heads).map(|(pass, begin)| begin..pass.end).collect(), end))
@@ -88,9 +99,7 @@ fn passes(sequence: &Sequence) -> (Vec<Pass>, bool) {
             && let Some(first) = core
             && (sampled.is_some() || whole || !sampling)
         {
-            while i + 1 < roles.len() && roles[i + 1] & READ != 0 {
-                i += 1;
-            }
+            i = last_read(sequence, i);
             out.push(Pass { begin, core: first, end: i + 1, read: true });
             begin = i + 1;
             core = None;
@@ -104,6 +113,29 @@ fn passes(sequence: &Sequence) -> (Vec<Pass>, bool) {
     }
     (out, sampling)
 }
+
+/// The last copy to the host of those that follow the one at `read` (log-probabilities after
+/// tokens) before anything of a next pass begins.
+fn last_read(sequence: &Sequence, read: usize) -> usize {
+    let mut last = read;
+    let mut until = sequence.activities[read].end;
+    for i in read + 1..sequence.role.len() {
+        let (role, activity) = (sequence.role[i], &sequence.activities[i]);
+        if role & (MODEL | UPLOAD | EMBEDDING | RANDOM) != 0
+            || activity.start - until > LONG_IDLE_NS
+        {
+            break;
+        }
+        until = until.max(activity.end);
+        if role & READ != 0 {
+            last = i;
+        }
+    }
+    last
+}
+
+/// A gap that no launch overhead explains, in ns.
+pub(super) const LONG_IDLE_NS: i64 = 1_000_000;
 
 /// The first activity of the graph that model work at `i` is part of (its first nodes need not be
 /// model work by their category), or `i` itself; `sampled` is where the pass before chose a token.
@@ -240,4 +272,63 @@ fn trim_heads(sequence: &Sequence, passes: &[Pass]) -> Vec<usize> {
             (from..pass.core).find(|&i| roles[i] & UPLOAD != 0).unwrap_or(shortest)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::analysis::{Activity, ActivityKind};
+
+    fn sequence(roles: &[Role]) -> Sequence {
+        let activities = (0..roles.len() as i64).map(|i| Activity {
+            table: ActivityKind::Kernel,
+            row: i as u32,
+            start: i * 10,
+            end: i * 10 + 8,
+            stream: 0,
+        });
+        Sequence {
+            rank: 0,
+            activities: activities.collect(),
+            role: roles.to_vec(),
+            class: vec![0; roles.len()],
+        }
+    }
+
+    #[test]
+    fn a_step_ends_with_the_copy_and_begins_where_all_do() {
+        let step = [UPLOAD, EMBEDDING, CORE, CORE | KV_WRITE, CORE, CORE | KV_WRITE, SAMPLE, READ];
+        let sequence = sequence(&[&[0, RANDOM][..], &step, &step, &[0], &step].concat());
+        let (found, end) = steps(&sequence).unwrap();
+        assert_eq!(end, End::ReadBack);
+        assert_eq!(found, [2..10, 10..18, 19..27]);
+    }
+
+    proptest! {
+        #[test]
+        fn steps_are_in_order_and_apart_whatever_comes(
+            kinds in prop::collection::vec(0usize..14, 0..120),
+        ) {
+            const ROLES: [Role; 14] = [
+                0, CORE, CORE | KV_WRITE, CORE | ATTENTION, SAMPLE, READ, UPLOAD, RANDOM,
+                GRAPH, GRAPH | CORE | KV_WRITE, GRAPH | SAMPLE, WHOLE | GRAPH, EMBEDDING, BROADCAST,
+            ];
+            let roles: Vec<Role> = kinds.iter().map(|&kind| ROLES[kind]).collect();
+            let sequence = sequence(&roles);
+            if let Some((found, end)) = steps(&sequence) {
+                let mut until = 0;
+                for range in &found {
+                    prop_assert!(until <= range.start && range.start < range.end);
+                    prop_assert!(range.end <= roles.len());
+                    prop_assert!(roles[range.clone()].iter().any(|role| role & MODEL != 0));
+                    if end == End::ReadBack {
+                        prop_assert!(roles[range.end - 1] & READ != 0);
+                    }
+                    until = range.end;
+                }
+            }
+        }
+    }
 }

@@ -39,6 +39,10 @@ pub(super) const PREFILL: Role = 1 << 14;
 pub(super) const LINEAR: Role = 1 << 15;
 /// A collective that hands one rank's data to all.
 pub(super) const BROADCAST: Role = 1 << 16;
+/// Passes data from one pipeline stage to the next.
+pub(super) const SEND_RECV: Role = 1 << 17;
+/// A kernel whose launch geometry may say how many tokens or requests there are.
+pub(super) const COUNTS: Role = 1 << 18;
 
 /// The role of every category of a run, by its number.
 pub(super) fn roles(classes: &Classes) -> Vec<Role> {
@@ -47,13 +51,12 @@ pub(super) fn roles(classes: &Classes) -> Vec<Role> {
 
 fn role(family: &str, kind: &str) -> Role {
     match (family, kind) {
-        ("attention", "metadata") => 0,
+        ("attention", "metadata") | ("kv_cache", "kv_transfer") => 0,
         ("attention", "combine") => CORE | DECODE,
         ("attention", "decode" | "mla_decode" | "mla_sparse") => CORE | ATTENTION | DECODE,
         ("attention", "prefill") => CORE | ATTENTION | PREFILL,
         ("attention", "flash_attention" | "fused_attention" | "mixed") => CORE | ATTENTION,
         ("kv_cache", "kv_write") | ("rope", "rope_kv_write") => CORE | KV_WRITE,
-        ("kv_cache", "kv_transfer") => 0,
         (
             "linear_attention",
             "gated_delta_rule"
@@ -63,16 +66,18 @@ fn role(family: &str, kind: &str) -> Role {
             | "mamba2_ssd"
             | "ssm_update",
         ) => CORE | LINEAR,
-        ("moe", "expert_maps") => CORE,
+        ("moe", "expert_maps") | ("attention" | "linear_attention" | "rope" | "kv_cache", _) => {
+            CORE
+        }
         ("moe", _) => CORE | MOE,
         ("norm", _) => CORE | NORM,
-        ("attention" | "linear_attention" | "rope" | "kv_cache", _) => CORE,
         ("sampling", "softmax" | "inductor_softmax") => SOFTMAX,
         ("sampling", "argmax" | "multinomial" | "sampler" | "top_k_top_p")
         | ("spec_decode", "verify") => SAMPLE,
         ("embedding", _) => EMBEDDING,
         ("fill", "random") => RANDOM,
         ("comm", "broadcast") => BROADCAST,
+        ("comm", "send_recv") => SEND_RECV,
         ("graph", "whole") => WHOLE | GRAPH,
         ("memory", "memcpy_dtoh") => READ,
         ("memory", "memcpy_htod") => UPLOAD,

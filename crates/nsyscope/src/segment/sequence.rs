@@ -1,6 +1,7 @@
 //! A rank's activities in order, with what each means.
 
-use super::roles::{GRAPH, Role, roles};
+use super::roles::{COUNTS, GRAPH, Role, roles};
+use super::tokens::NameRules;
 use crate::analysis::{Activity, ActivityKind, Classes, activities};
 use crate::capture::{ActivityColumns, ApiKind, NONE, Trace};
 use crate::run::Run;
@@ -34,7 +35,12 @@ pub(super) fn correlation(trace: &Trace, activity: &Activity) -> u32 {
 }
 
 /// The sequences of a capture's ranks, by rank.
-pub(super) fn sequences(run: &Run, file: usize, classes: &Classes) -> Vec<Sequence> {
+pub(super) fn sequences(
+    run: &Run,
+    file: usize,
+    classes: &Classes,
+    rules: &NameRules,
+) -> Vec<Sequence> {
     let trace = &run.traces()[file];
     let roles = roles(classes);
     let mut out: Vec<Sequence> = run
@@ -57,27 +63,47 @@ pub(super) fn sequences(run: &Run, file: usize, classes: &Classes) -> Vec<Sequen
     }
     let graph_call: Vec<bool> =
         trace.api_names().iter().map(|name| name.kind == ApiKind::LaunchGraph).collect();
+    let calls = trace.api().name();
+    let kernels = trace.kernels();
+    // Looked up once for each name and stream: this loop sees every activity.
+    let known: Vec<(u16, Role)> = (0..trace.kernel_names().len() as u32)
+        .map(|name| {
+            let class = classes.kernel(file, name);
+            let counts = if rules.any(name) { COUNTS } else { 0 };
+            (class as u16, roles[class as usize] | counts)
+        })
+        .collect();
+    let rank_of: Vec<u32> = (0..trace.streams().len() as u32)
+        .map(|stream| match run.rank_of_stream(file, stream) {
+            NONE => NONE,
+            rank => rank - base,
+        })
+        .collect();
     for activity in activities(trace) {
-        let rank = run.rank_of_stream(file, activity.stream);
+        let rank = rank_of[activity.stream as usize];
         if rank == NONE {
             continue;
         }
-        let class = classes.activity(file, trace, &activity);
         let row = activity.row as usize;
-        let node = match activity.table {
-            ActivityKind::Kernel => trace.kernels().node()[row] != NONE,
-            ActivityKind::Memcpy => trace.memcpys().in_graph(row),
-            ActivityKind::Graph => true,
-            ActivityKind::Memset => false,
+        let ((class, role), node) = match activity.table {
+            ActivityKind::Kernel => {
+                (known[kernels.name()[row] as usize], kernels.node()[row] != NONE)
+            }
+            table => {
+                let class = classes.activity(file, trace, &activity);
+                let node = table == ActivityKind::Graph
+                    || (table == ActivityKind::Memcpy && trace.memcpys().in_graph(row));
+                ((class as u16, roles[class as usize]), node)
+            }
         };
         let in_graph = node || {
             let launch = launch(trace, &activity);
-            launch != NONE && graph_call[trace.api().name()[launch as usize] as usize]
+            launch != NONE && graph_call[calls[launch as usize] as usize]
         };
-        let sequence = &mut out[(rank - base) as usize];
+        let sequence = &mut out[rank as usize];
         sequence.activities.push(activity);
-        sequence.role.push(roles[class as usize] | if in_graph { GRAPH } else { 0 });
-        sequence.class.push(class as u16);
+        sequence.role.push(role | if in_graph { GRAPH } else { 0 });
+        sequence.class.push(class);
     }
     out
 }

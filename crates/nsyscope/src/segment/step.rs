@@ -110,6 +110,8 @@ pub enum Witness {
     ReadBack,
     /// The number of requests, of which each decodes one token.
     Batch,
+    /// The user, since the capture does not show it.
+    Given,
     /// The size of the copies of token ids and positions to the device.
     Upload,
 }
@@ -122,6 +124,7 @@ impl Witness {
             Self::Geometry(rule) => rule,
             Self::ReadBack => "read_back",
             Self::Batch => "batch",
+            Self::Given => "given",
             Self::Upload => "upload",
         }
     }
@@ -133,8 +136,7 @@ impl Serialize for Witness {
     }
 }
 
-/// A number of tokens and what it rests on. Whatever the witness, it is inferred from the
-/// capture, not given by the user.
+/// A number of tokens and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tokens {

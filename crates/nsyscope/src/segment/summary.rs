@@ -137,6 +137,24 @@ impl StepsSummary {
     }
 }
 
+impl StepsSummary {
+    /// Says that the capture lost rows: steps may lack work, so none can be relied on, and what
+    /// is left of them says nothing about tokens a second.
+    pub fn distrust(&mut self, why: &str) {
+        self.confidence = Confidence::Low;
+        for rank in &mut self.ranks {
+            rank.confidence = Confidence::Low;
+            rank.reason = format!("{}; {why}", rank.reason);
+        }
+        for phase in &mut self.phases {
+            phase.tokens_per_s = None;
+            for batch in &mut phase.batches {
+                batch.tokens_per_s = None;
+            }
+        }
+    }
+}
+
 /// Count, tokens a step, wall times and tokens a second of some steps; `None` of none.
 fn figures(
     steps: &Steps,
@@ -191,7 +209,7 @@ pub struct StepRow {
     pub tokens: Option<u32>,
     /// Rows that ran, padding included; null where no other number than `tokens` is to be seen.
     pub padded_tokens: Option<u32>,
-    /// What `tokens` rests on: `nvtx`, `read_back`, `batch`, or the rule of a launch geometry.
+    /// What `tokens` rests on: `nvtx`, `read_back`, `batch`, `upload`, `given`, or the rule of a launch geometry.
     pub tokens_witness: Option<String>,
     /// Requests; null where unknown.
     pub batch: Option<u32>,

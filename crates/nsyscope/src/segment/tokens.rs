@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::nvtx::Said;
 use super::pick::mode;
 use super::roles::{
-    ATTENTION, CORE, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, UPLOAD, WHOLE,
+    ATTENTION, CORE, COUNTS, DECODE, GRAPH, KV_WRITE, PREFILL, READ, Role, SAMPLE, UPLOAD, WHOLE,
 };
 use super::step::{Phase, Tokens, Witness};
 use crate::analysis::{Activity, ActivityKind};
@@ -113,6 +113,11 @@ impl NameRules {
                 .collect(),
         )
     }
+
+    /// Whether there is a rule for a kernel name.
+    pub(super) fn any(&self, name: u32) -> bool {
+        self.0[name as usize].is_some()
+    }
 }
 
 /// A value that launches under one rule gave.
@@ -134,6 +139,8 @@ pub(super) struct Evidence {
     upload: u64,
     inputs: Option<u64>,
     roles: Role,
+    /// Whether model work was launched outside of graphs.
+    eager: bool,
     attention: u32,
     kv_writes: u32,
     decode: u32,
@@ -156,9 +163,13 @@ impl Evidence {
         role: Role,
     ) {
         self.roles |= role;
+        self.eager |= role & CORE != 0 && role & GRAPH == 0;
         self.attention += u32::from(role & ATTENTION != 0);
         self.kv_writes += u32::from(role & KV_WRITE != 0);
         self.decode += u32::from(role & DECODE != 0);
+        if role & (SAMPLE | READ | UPLOAD | COUNTS) == 0 {
+            return;
+        }
         if role & SAMPLE != 0 {
             self.read = None;
         }
@@ -192,6 +203,11 @@ impl Evidence {
             }
             _ => {}
         }
+    }
+
+    /// Whether a graph traced as a whole is part of the step.
+    pub(super) fn holds_hidden_work(&self) -> bool {
+        self.roles & WHOLE != 0
     }
 
     /// The most trusted value: rule, value.
@@ -240,22 +256,31 @@ pub(super) fn element_size(evidence: &[Evidence]) -> Option<u64> {
     mode(evidence.iter().filter_map(Evidence::element))
 }
 
+/// What the user says of steps that show nothing themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given {
+    pub(super) tokens: Option<u32>,
+    pub(super) batch: Option<u32>,
+}
+
 /// What a step is, given the size of a token id on its way to the host.
 pub(super) fn infer(
     evidence: &Evidence,
     element: Option<u64>,
+    given: Given,
 ) -> (Phase, Option<Tokens>, Option<u32>) {
     let said = evidence.said;
     let roles = evidence.roles;
     let launched = evidence.best(Gives::Tokens, |_| true);
     let rows = launched.map(|(_, vote)| vote.value);
-    let batch = said.batch.or_else(|| requests(evidence, element, rows));
-    // A pass all of whose launches are one graph is padded to the graph's size.
-    let full_graph = match launched {
-        Some((_, vote)) => vote.in_graph,
-        None => roles & (GRAPH | WHOLE) != 0 && roles & CORE & !GRAPH == 0,
-    };
-    let phase = said.phase.unwrap_or_else(|| phase(evidence, rows, batch, full_graph));
+    let shown = requests(evidence, element, rows);
+    let batch = said.batch.or(shown).or(given.batch);
+    // A pass all of whose model work is in graphs is padded to their size.
+    let full_graph = roles & (GRAPH | WHOLE) != 0
+        && !evidence.eager
+        && launched.is_none_or(|(_, vote)| vote.in_graph);
+    let phase =
+        said.phase.unwrap_or_else(|| phase(evidence, rows.or(given.tokens), batch, full_graph));
     let geometry =
         |value: u32| launched.map(|(rule, _)| (value, Witness::Geometry(rule.id.clone())));
     let count = if let Some(tokens) = said.tokens {
@@ -270,8 +295,14 @@ pub(super) fn infer(
                 Some(real) => Some((real, Witness::Upload)),
                 None => geometry(rows),
             },
+            _ if given.tokens.is_some() => given.tokens.map(|tokens| (tokens, Witness::Given)),
             (Phase::Decode, None, Some(batch)) => {
-                Some((batch, if said.batch.is_some() { Witness::Nvtx } else { Witness::ReadBack }))
+                let witness = match (said.batch, shown) {
+                    (Some(_), _) => Witness::Nvtx,
+                    (None, Some(_)) => Witness::ReadBack,
+                    (None, None) => Witness::Given,
+                };
+                Some((batch, witness))
             }
             _ => None,
         }
@@ -330,7 +361,7 @@ mod tests {
     use super::*;
 
     fn geometry(grid: [u32; 3]) -> Geometry {
-        Geometry { grid, block: [1; 3], registers: 0, static_shared: 0, dynamic_shared: 0 }
+        Geometry { grid }
     }
 
     fn value(name: &str, grid: [u32; 3]) -> Option<(&'static str, u32)> {
@@ -382,7 +413,7 @@ mod tests {
             Some(13 * 8),
             GRAPH | CORE,
         );
-        let (phase, tokens, batch) = infer(&step, None);
+        let (phase, tokens, batch) = infer(&step, None, Given::default());
         assert_eq!((phase, batch), (Phase::Decode, Some(13)));
         assert_eq!(tokens, Some(Tokens { count: 13, padded: Some(16), witness: Witness::Batch }));
     }
@@ -398,7 +429,7 @@ mod tests {
             Some(4),
             GRAPH | CORE,
         );
-        let (phase, tokens, batch) = infer(&step, None);
+        let (phase, tokens, batch) = infer(&step, None, Given::default());
         assert_eq!((phase, batch), (Phase::Prefill, Some(1)));
         let tokens = tokens.unwrap();
         assert_eq!((tokens.count, tokens.padded), (32, Some(64)));
@@ -407,14 +438,29 @@ mod tests {
     #[test]
     fn a_hidden_graph_shows_its_requests_by_the_copy_once_the_size_of_a_token_is_known() {
         let step = evidence(&[], Some(512), GRAPH | WHOLE);
-        assert_eq!(infer(&step, None), (Phase::Decode, None, None));
-        let (phase, tokens, batch) = infer(&step, Some(8));
+        assert_eq!(infer(&step, None, Given::default()), (Phase::Decode, None, None));
+        let (phase, tokens, batch) = infer(&step, Some(8), Given::default());
         assert_eq!((phase, batch), (Phase::Decode, Some(64)));
         assert_eq!(tokens.unwrap().witness, Witness::ReadBack);
     }
 
     #[test]
+    fn what_the_user_gives_fills_what_the_capture_leaves_open() {
+        let given = Given { tokens: Some(4), batch: Some(4) };
+        let (phase, tokens, batch) = infer(&Evidence::default(), None, given);
+        assert_eq!((phase, batch), (Phase::Decode, Some(4)));
+        assert_eq!(tokens.map(|t| (t.count, t.witness)), Some((4, Witness::Given)));
+        let step =
+            evidence(&[("kv_write.mla", 9, false), ("sampler.argmax", 9, false)], Some(72), CORE);
+        let (_, tokens, batch) = infer(&step, None, given);
+        assert_eq!((tokens.map(|t| t.count), batch), (Some(9), Some(9)));
+    }
+
+    #[test]
     fn nothing_says_nothing() {
-        assert_eq!(infer(&Evidence::default(), None), (Phase::Unknown, None, None));
+        assert_eq!(
+            infer(&Evidence::default(), None, Given::default()),
+            (Phase::Unknown, None, None)
+        );
     }
 }

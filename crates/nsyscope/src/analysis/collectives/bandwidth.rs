@@ -1,5 +1,7 @@
 //! Bandwidth of a collective from its message and its time.
 
+use crate::cost::{self, CollectiveKind};
+
 /// What the algorithm bandwidth is multiplied with to compare collectives and rank counts on the
 /// bandwidth of a link, after NCCL's own tests (nccl-tests, `doc/PERFORMANCE.md`): all-reduce
 /// 2(n-1)/n; all-gather, reduce-scatter and all-to-all (n-1)/n; broadcast, reduce and send/recv 1.
@@ -8,16 +10,17 @@
 /// ranks for all-gather and reduce-scatter, and a rank's whole send buffer for all-to-all.
 /// `None` for kinds that have no such convention, and for fewer than two ranks.
 pub fn bus_factor(kind: &str, ranks: usize) -> Option<f64> {
-    if ranks < 2 {
-        return None;
-    }
-    let n = ranks as f64;
-    match kind {
-        "all_gather" | "reduce_scatter" | "all_to_all" => Some((n - 1.0) / n),
-        "broadcast" | "reduce" | "send_recv" => Some(1.0),
-        kind if kind.starts_with("all_reduce") => Some(2.0 * (n - 1.0) / n),
-        _ => None,
-    }
+    let known = match kind {
+        "all_gather" => CollectiveKind::AllGather,
+        "reduce_scatter" => CollectiveKind::ReduceScatter,
+        "all_to_all" => CollectiveKind::AllToAll,
+        "broadcast" => CollectiveKind::Broadcast,
+        "reduce" => CollectiveKind::Reduce,
+        "send_recv" => CollectiveKind::SendRecv,
+        kind if kind.starts_with("all_reduce") => CollectiveKind::AllReduce,
+        _ => return None,
+    };
+    (ranks > 1).then(|| cost::bus_factor(known, ranks as u64))
 }
 
 /// Bytes a second; `None` for no time.

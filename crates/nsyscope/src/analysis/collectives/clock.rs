@@ -31,7 +31,7 @@ pub enum ClockSource {
 pub struct ClockAlignment {
     /// The capture, an index into [`Run::traces`].
     pub file: usize,
-    /// The capture whose clock is the common one.
+    /// The capture whose clock it is brought to: the same one for all that share a clock.
     pub reference: usize,
     /// Where the offset comes from.
     pub source: ClockSource,
@@ -49,6 +49,9 @@ pub struct ClockAlignment {
     pub session_start_error_ns: Option<i64>,
     #[serde(skip)]
     origin: i64,
+    /// Captures of different islands share no clock at all.
+    #[serde(skip)]
+    pub(super) island: usize,
 }
 
 impl ClockAlignment {
@@ -64,6 +67,7 @@ impl ClockAlignment {
             residual_p99_ns: None,
             session_start_error_ns: None,
             origin: 0,
+            island: 0,
         }
     }
 
@@ -86,19 +90,34 @@ impl ClockAlignment {
 /// Brings all captures of a run to one clock. `order` lists the captures in an order that does
 /// not depend on that in which they were named.
 pub(super) fn align(run: &Run, events: &Events, order: &[usize]) -> Vec<ClockAlignment> {
-    let Some(&reference) = order.first() else { return Vec::new() };
     let utc = |file: usize| run.traces()[file].metadata().session_start_utc_ns;
-    let mut done = vec![ClockAlignment::new(reference, reference, ClockSource::Reference, 0)];
-    let mut open: Vec<usize> = order[1..].to_vec();
-    // A capture may share its collectives not with the first but with one aligned later.
+    let mut done: Vec<ClockAlignment> = Vec::new();
+    let mut open: Vec<usize> = order.to_vec();
     let mut next = 0;
-    while next < done.len() && !open.is_empty() {
-        let known = done[next].clone();
+    while next < done.len() || !open.is_empty() {
+        // Captures that share no collective with those before begin anew (replicas side by side).
+        let Some(known) = done.get(next).cloned() else {
+            let root = open.remove(0);
+            done.push(match order.first() {
+                Some(&first) if first != root => match utc(root).zip(utc(first)) {
+                    Some((own, other)) => {
+                        ClockAlignment::new(root, first, ClockSource::SessionStart, own - other)
+                    }
+                    None => ClockAlignment {
+                        island: done.len(),
+                        ..ClockAlignment::new(root, root, ClockSource::Unknown, 0)
+                    },
+                },
+                _ => ClockAlignment::new(root, root, ClockSource::Reference, 0),
+            });
+            continue;
+        };
+        // A capture may share its collectives not with the first but with one aligned later.
         open.retain(|&file| {
             let guess = utc(file).zip(utc(known.file)).map(|(own, other)| own - other);
             let Some(fit) = fit_files(run, events, &known, file, guess) else { return true };
             let error =
-                utc(file).zip(utc(reference)).map(|(own, other)| fit.offset - (own - other));
+                utc(file).zip(utc(known.reference)).map(|(own, other)| fit.offset - (own - other));
             done.push(ClockAlignment {
                 drift_ppb: fit.drift_ppb,
                 pairs: fit.pairs,
@@ -106,19 +125,12 @@ pub(super) fn align(run: &Run, events: &Events, order: &[usize]) -> Vec<ClockAli
                 residual_p99_ns: Some(fit.residual_p99),
                 session_start_error_ns: error,
                 origin: fit.origin,
-                ..ClockAlignment::new(file, reference, ClockSource::Collectives, fit.offset)
+                island: known.island,
+                ..ClockAlignment::new(file, known.reference, ClockSource::Collectives, fit.offset)
             });
             false
         });
         next += 1;
-    }
-    for file in open {
-        done.push(match utc(file).zip(utc(reference)) {
-            Some((own, other)) => {
-                ClockAlignment::new(file, reference, ClockSource::SessionStart, own - other)
-            }
-            None => ClockAlignment::new(file, reference, ClockSource::Unknown, 0),
-        });
     }
     done.sort_by_key(|clock| clock.file);
     done

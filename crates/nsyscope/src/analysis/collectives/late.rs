@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::capture::ActivityColumns;
 use crate::run::Run;
 
 use super::super::activities::{Activity, ActivityKind};
@@ -11,6 +12,7 @@ use super::super::classes::Classes;
 use super::super::share;
 use super::events::Item;
 use super::group::{Arrival, Call};
+use super::summary::BucketKey;
 use super::{Collectives, steady};
 
 /// How late one rank is in the collectives of one kind, outliers left out.
@@ -22,6 +24,8 @@ use super::{Collectives, steady};
 pub struct LateRank {
     /// The kind of collective.
     pub kind: String,
+    /// The kernel function that carries it out, by base name.
+    pub kernel: String,
     /// The ranks that take part.
     pub group: Vec<u32>,
     /// The rank.
@@ -38,8 +42,8 @@ pub struct LateRank {
     pub caused_share: f64,
     /// By how much it arrived after the median of the others, summed over those, in ns.
     pub late_ns: i64,
-    /// Whether the evidence suffices to call it a straggler: its part in the last arrivals and in
-    /// what is caused lies a third of the way or more from an even share to all of it, by more
+    /// Whether the evidence suffices to call it a straggler: over 20 or more calls, its part in the
+    /// last arrivals and in what is caused lies a third of the way or more from an even share to all of it, by more
     /// than chance (three standard deviations), and costs at least 5 % of the mean rank's time in
     /// these collectives.
     pub straggler: bool,
@@ -69,8 +73,8 @@ pub struct Longer {
 const IDLE: &str = "idle";
 
 impl Collectives {
-    /// How late each rank is in the collectives that `keep` lets through, and why; by kind, ranks
-    /// and rank. `run` and `classes` must be those that this was made from.
+    /// How late each rank is in the collectives that `keep` lets through, and why; by kind,
+    /// kernel function, ranks and rank. `run` and `classes` must be those that this was made from.
     pub fn late<'a>(
         &'a self,
         run: &Run,
@@ -78,8 +82,9 @@ impl Collectives {
         keep: impl Fn(&Call<'a>) -> bool,
     ) -> Vec<LateRank> {
         let names = Names::new(run);
+        let scene = Scene { run, classes, names: &names, items: &self.items };
         let mut out = Vec::new();
-        for ((kind, group, _), calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
             if group.len() < 2 {
                 continue;
             }
@@ -95,7 +100,7 @@ impl Collectives {
                 let Some(tally) = tallies.get_mut(&call.group.ranks[last]) else { continue };
                 tally.arrivals(call.arrivals(), last);
                 if call.arrivals().iter().all(|arrival| arrival.since_ns != i64::MIN) {
-                    self.spent(run, classes, &names, call, last, tally, &mut scratch);
+                    scene.spent(call, last, tally, &mut scratch);
                 }
             }
             let time: i64 = calls
@@ -103,6 +108,7 @@ impl Collectives {
                 .flat_map(|call| call.arrivals().iter().map(|arrival| arrival.duration))
                 .sum();
             let caused: i64 = tallies.values().map(|tally| tally.caused).sum();
+            let squares: f64 = tallies.values().map(|tally| tally.squares).sum();
             let count = calls.len() as u64;
             for (rank, tally) in tallies {
                 let longer = tally.longer(classes, &names, group.len());
@@ -110,6 +116,7 @@ impl Collectives {
                 let caused_share = share(tally.caused, caused);
                 out.push(LateRank {
                     kind: kind.to_owned(),
+                    kernel: kernel.to_owned(),
                     rank,
                     calls: count,
                     last_calls: tally.last,
@@ -117,7 +124,7 @@ impl Collectives {
                     caused_ns: tally.caused,
                     caused_share,
                     late_ns: tally.late,
-                    straggler: is_straggler(&tally, caused_share, count, group.len(), time),
+                    straggler: is_straggler(&tally, (caused, squares), count, group.len(), time),
                     longer,
                     unexplained_ns: tally.late - explained,
                     group: group.clone(),
@@ -126,19 +133,20 @@ impl Collectives {
         }
         out
     }
+}
 
+/// Where to look up what ran.
+struct Scene<'a> {
+    run: &'a Run,
+    classes: &'a Classes,
+    names: &'a Names<'a>,
+    items: &'a [Vec<Item>],
+}
+
+impl Scene<'_> {
     /// Adds up what the late rank of a call did longer since its previous collective.
-    #[allow(clippy::too_many_arguments)]
-    fn spent(
-        &self,
-        run: &Run,
-        classes: &Classes,
-        names: &Names,
-        call: &Call<'_>,
-        last: usize,
-        tally: &mut Tally,
-        scratch: &mut Scratch,
-    ) {
+    fn spent(&self, call: &Call<'_>, last: usize, tally: &mut Tally, scratch: &mut Scratch) {
+        let Self { run, classes, names, .. } = self;
         let idle = classes.categories().len();
         for (member, (&rank, arrival)) in call.group.ranks.iter().zip(call.arrivals()).enumerate() {
             let file = run.ranks()[rank as usize].file;
@@ -151,7 +159,7 @@ impl Collectives {
             let window = arrival.since as usize..arrival.position as usize;
             for &Item { table, row } in &self.items[rank as usize][window] {
                 let at = row as usize;
-                let columns: &crate::capture::ActivityColumns = match table {
+                let columns: &ActivityColumns = match table {
                     ActivityKind::Kernel => trace.kernels(),
                     ActivityKind::Graph => trace.graphs(),
                     ActivityKind::Memcpy => trace.memcpys(),
@@ -180,14 +188,26 @@ impl Collectives {
     }
 }
 
-fn is_straggler(tally: &Tally, caused_share: f64, calls: u64, ranks: usize, time: i64) -> bool {
+/// Fewer calls call nobody a straggler.
+const LEAST_CALLS: u64 = 20;
+
+fn is_straggler(
+    tally: &Tally,
+    (caused, squares): (i64, f64),
+    calls: u64,
+    ranks: usize,
+    time: i64,
+) -> bool {
+    let caused_share = share(tally.caused, caused);
     let even = 1.0 / ranks as f64;
     let least = even + (1.0 - even) / 3.0;
     let last_share = tally.last as f64 / (calls as f64).max(1.0);
-    let chance = (even * (1.0 - even) * calls as f64).sqrt();
-    last_share >= least
+    // Every call's cost falls to a rank with probability `even`: a weighted binomial.
+    let deviation = (even * (1.0 - even) * squares).sqrt();
+    calls >= LEAST_CALLS
+        && last_share >= least
         && caused_share >= least
-        && tally.last as f64 - even * calls as f64 > 3.0 * chance
+        && tally.caused as f64 - even * caused as f64 > 3.0 * deviation
         && tally.caused as f64 * 20.0 >= time as f64 * even
 }
 
@@ -225,6 +245,8 @@ impl<'a> Names<'a> {
 struct Tally {
     last: u64,
     caused: i64,
+    /// The sum of squares of what `caused` sums.
+    squares: f64,
     late: i64,
     /// For each category, then idle: beyond the median of the others, in ns.
     beyond: Vec<i64>,
@@ -238,6 +260,7 @@ impl Tally {
         Self {
             last: 0,
             caused: 0,
+            squares: 0.0,
             late: 0,
             beyond: vec![0; classes.categories().len() + 1],
             kernels: vec![[0; 2]; names.texts.len()],
@@ -254,7 +277,9 @@ impl Tally {
             .collect();
         let start = arrivals[last].start;
         self.last += 1;
-        self.caused += start - others.iter().max().copied().unwrap_or(start);
+        let caused = start - others.iter().max().copied().unwrap_or(start);
+        self.caused += caused;
+        self.squares += (caused as f64).powi(2);
         self.late += start - median(&mut others);
     }
 

@@ -18,8 +18,10 @@ pub(super) struct Sequence {
     pub(super) file: usize,
     /// Start and end of each on the common clock.
     pub(super) spans: Vec<Span>,
-    /// What ends may differ by because of the clock, in ns; `None` where nothing places the clock.
-    pub(super) slack: Option<i64>,
+    /// Captures of different islands share no clock.
+    pub(super) island: usize,
+    /// What ends may differ by because of the clock, in ns.
+    pub(super) slack: i64,
 }
 
 /// Ranks that share a communicator, and which of their kernels are one collective.
@@ -55,15 +57,18 @@ pub(super) fn matched(sequences: &[Sequence], tie: Tie) -> Vec<Matched> {
             // On an unknown clock only chance would make ends coincide.
             let slack = slack(first, sequence)?;
             let pairs = Pairs { a: &first.spans, b: &sequence.spans, tie, slack };
-            let (partners, agreeing) = pairs.best();
+            let best = pairs.best();
+            let agreeing = best.agreeing;
             let least = first.spans.len().min(sequence.spans.len());
-            let enough = match tie {
-                // By chance an end lies within an eighth of a period of another in a quarter of cases.
-                Tie::Together => agreeing * 2 >= least,
+            let enough = if tie == Tie::Together || best.ordinal {
+                // By chance an end lies within an eighth of a period of another in a quarter of
+                // cases, and ordinals are as good as never those of the nearest.
+                agreeing * 2 >= least
+            } else {
                 // The nearest neighbour is right by chance half of the time.
-                Tie::Loose => agreeing * 5 >= least * 4,
+                agreeing * 5 >= least * 4
             };
-            (enough && agreeing > 0).then(|| cluster.others.push((index, partners)))
+            (enough && agreeing > 0).then(|| cluster.others.push((index, best.partners)))
         });
         if home.is_none() {
             clusters.push(Cluster { first: index, others: Vec::new() });
@@ -103,7 +108,7 @@ pub(super) fn matched(sequences: &[Sequence], tie: Tie) -> Vec<Matched> {
 
 /// What two ends may differ by because of the clocks; `None` where that is unknown.
 fn slack(a: &Sequence, b: &Sequence) -> Option<i64> {
-    if a.file == b.file { Some(0) } else { Some(a.slack? + b.slack?) }
+    if a.file == b.file { Some(0) } else { (a.island == b.island).then_some(a.slack + b.slack) }
 }
 
 struct Pairs<'a> {
@@ -113,27 +118,50 @@ struct Pairs<'a> {
     slack: i64,
 }
 
+/// How two ranks' kernels fit together.
+struct Best {
+    /// The partner of each kernel of the first.
+    partners: Vec<u32>,
+    /// Pairs that their ends bear out.
+    agreeing: usize,
+    /// Whether partners are those of the same ordinal.
+    ordinal: bool,
+}
+
 /// Distance of the ends of two kernels.
 fn apart(a: Span, b: Span) -> i64 {
     (a.1 - b.1).abs()
 }
 
 impl Pairs<'_> {
-    /// The partner of each kernel of `a`, and how many pairs are borne out by their ends.
-    fn best(&self) -> (Vec<u32>, usize) {
-        let ordinal = if self.a.len() == self.b.len() {
-            let agreeing = (0..self.a.len()).filter(|&i| self.agree(i, i)).count();
-            if agreeing * 10 >= self.a.len() * 9 {
-                return ((0..self.a.len() as u32).collect(), agreeing);
-            }
-            Some(agreeing)
-        } else {
-            None
+    /// By order where the counts are equal and the ends bear it out, else by time.
+    fn best(&self) -> Best {
+        let ordinal = |agreeing| Best {
+            // Where two records lost neighbours of each other, the ordinals in between are wrong.
+            partners: (0..self.a.len())
+                .map(|i| if self.possible(i, i) { i as u32 } else { NONE })
+                .collect(),
+            agreeing,
+            ordinal: true,
         };
+        let count = self.a.len();
+        let mut in_order = None;
+        if count == self.b.len() {
+            let agreeing = (0..count).filter(|&i| self.agree(i, i)).count();
+            // A root that runs ahead is nearer to its peers' earlier kernels than to its own.
+            let trusted = match self.tie {
+                Tie::Together => agreeing == count,
+                Tie::Loose => agreeing * 2 >= count,
+            };
+            if trusted {
+                return ordinal(agreeing);
+            }
+            in_order = Some(agreeing);
+        }
         let (partners, agreeing) = self.by_time();
-        match ordinal {
-            Some(more) if more >= agreeing => ((0..self.a.len() as u32).collect(), more),
-            _ => (partners, agreeing),
+        match in_order {
+            Some(more) if more >= agreeing => ordinal(more),
+            _ => Best { partners, agreeing, ordinal: false },
         }
     }
 
@@ -162,6 +190,13 @@ impl Pairs<'_> {
             }
         }
         (partners, agreeing)
+    }
+
+    /// Whether two kernels can be one collective at all.
+    fn possible(&self, i: usize, j: usize) -> bool {
+        let (a, b) = (self.a[i], self.b[j]);
+        let shorter = (a.1 - a.0).min(b.1 - b.0);
+        self.tie == Tie::Loose || apart(a, b) <= END_NS + shorter / 4 + self.slack
     }
 
     /// Whether the ends bear out that two kernels are one collective.
@@ -203,7 +238,7 @@ mod tests {
     use super::*;
 
     fn sequence(file: usize, spans: Vec<Span>) -> Sequence {
-        Sequence { file, spans, slack: Some(0) }
+        Sequence { file, spans, island: 0, slack: 0 }
     }
 
     /// Ranks of one communicator: ends coincide within 500 ns, arrivals differ.
@@ -283,7 +318,7 @@ mod tests {
     fn nothing_is_matched_on_an_unknown_clock() {
         let spans = vec![(0, 10), (100, 110), (200, 210)];
         let mut other = sequence(1, spans.clone());
-        other.slack = None;
+        other.island = 1;
         assert_eq!(matched(&[sequence(0, spans), other], Tie::Together).len(), 2);
     }
 }

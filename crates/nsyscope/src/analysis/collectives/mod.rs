@@ -202,7 +202,8 @@ fn sequences(run: &Run, slots: &[u32], clocks: &[ClockAlignment], lane: &Lane) -
                         (start, start + (e.end - e.start))
                     })
                     .collect(),
-                slack: (clock.source != ClockSource::Unknown).then(|| clock.slack()),
+                island: clock.island,
+                slack: clock.slack(),
             }
         })
         .collect()

@@ -10,7 +10,9 @@ use super::bandwidth::{bus_factor, bytes_per_s};
 use super::group::Call;
 use super::{Collectives, steady};
 
-/// The collectives of one kind among the same ranks (and, where known, of one message size).
+/// The collectives of one kind and kernel function among the same ranks (and, where known, of one
+/// message size). Which library and which data type carry a kind out goes with its message sizes,
+/// and so with the phase: custom and NCCL all-reduces are two rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CollectiveRow {
@@ -22,8 +24,8 @@ pub struct CollectiveRow {
     pub ranks: u32,
     /// Which.
     pub group: Vec<u32>,
-    /// The kernel functions that carry it out, by base name.
-    pub kernels: Vec<String>,
+    /// The kernel function that carries it out, by base name.
+    pub kernel: String,
     /// Collectives, each counted once whatever the number of ranks.
     pub calls: u64,
     /// The message in bytes; null where unknown.
@@ -77,12 +79,14 @@ pub struct Skew {
     pub top_percent_wait_share: f64,
 }
 
-/// One rank's part in the collectives of one kind among the same ranks.
+/// One rank's part in the collectives of one kind and kernel function among the same ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RankCollectives {
     /// The kind.
     pub kind: String,
+    /// The kernel function, by base name.
+    pub kernel: String,
     /// The ranks that take part.
     pub group: Vec<u32>,
     /// The rank.
@@ -116,27 +120,34 @@ pub struct UnmatchedRow {
     pub time_ns: i64,
 }
 
+/// What calls have in common that are summed up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BucketKey<'a> {
+    pub(super) kind: &'a str,
+    pub(super) kernel: &'a str,
+    /// The ranks, ascending.
+    pub(super) group: Vec<u32>,
+    pub(super) message: Option<u64>,
+}
+
 /// The calls of one row, side by side.
 pub(super) type Bucket<'a> = Vec<Call<'a>>;
 
 impl Collectives {
-    /// Sums up the collectives that `keep` lets through, by kind and ranks and, where `bytes`
-    /// knows it, message size.
+    /// Sums up the collectives that `keep` lets through, by kind, kernel function and
+    /// ranks and, where `bytes` knows it, message size.
     pub fn rows<'a>(
         &'a self,
         keep: impl Fn(&Call<'a>) -> bool,
         bytes: impl Fn(&Call<'a>) -> Option<u64>,
     ) -> Vec<CollectiveRow> {
-        self.buckets(keep, bytes)
-            .into_iter()
-            .map(|((kind, group, message), calls)| row(kind, group, message, &calls))
-            .collect()
+        self.buckets(keep, bytes).into_iter().map(|(key, calls)| row(key, &calls)).collect()
     }
 
     /// Sums up what `keep` lets through, by kind, ranks and rank.
     pub fn rank_rows<'a>(&'a self, keep: impl Fn(&Call<'a>) -> bool) -> Vec<RankCollectives> {
         let mut out = Vec::new();
-        for ((kind, group, _), calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
             let mut of: BTreeMap<u32, (i64, i64, u64)> =
                 group.iter().map(|&rank| (rank, (0, 0, 0))).collect();
             for call in &calls {
@@ -153,6 +164,7 @@ impl Collectives {
             let several = group.len() > 1;
             out.extend(of.into_iter().map(|(rank, (time_ns, wait, last))| RankCollectives {
                 kind: kind.to_owned(),
+                kernel: kernel.to_owned(),
                 group: group.clone(),
                 rank,
                 calls: calls.len() as u64,
@@ -184,37 +196,33 @@ impl Collectives {
         out
     }
 
-    /// The calls by kind, ranks (ascending) and message.
+    /// The calls by what they have in common.
     pub(super) fn buckets<'a>(
         &'a self,
         keep: impl Fn(&Call<'a>) -> bool,
         bytes: impl Fn(&Call<'a>) -> Option<u64>,
-    ) -> BTreeMap<(&'a str, Vec<u32>, Option<u64>), Bucket<'a>> {
+    ) -> BTreeMap<BucketKey<'a>, Bucket<'a>> {
         let mut out: BTreeMap<_, Bucket<'a>> = BTreeMap::new();
         for group in self.groups() {
             let ranks = group.ranks();
+            let name = group.name();
             let mut parts: BTreeMap<(&str, Option<u64>), Bucket<'a>> = BTreeMap::new();
             for call in group.calls().filter(&keep) {
                 parts.entry((call.kind(), bytes(&call))).or_default().push(call);
             }
             for ((kind, message), mut calls) in parts {
-                out.entry((kind, ranks.clone(), message)).or_default().append(&mut calls);
+                let group = ranks.clone();
+                let key = BucketKey { kind, kernel: name, group, message };
+                out.entry(key).or_default().append(&mut calls);
             }
         }
         out
     }
 }
 
-fn row(kind: &str, group: Vec<u32>, message: Option<u64>, calls: &[Call<'_>]) -> CollectiveRow {
+fn row(key: BucketKey<'_>, calls: &[Call<'_>]) -> CollectiveRow {
+    let BucketKey { kind, kernel, group, message } = key;
     let several = group.len() > 1;
-    let mut kernels: Vec<String> =
-        calls.iter().map(Call::name).fold(Vec::new(), |mut all, name| {
-            if !all.iter().any(|known| known == name) {
-                all.push(name.to_owned());
-            }
-            all
-        });
-    kernels.sort_unstable();
     let mut last: BTreeMap<u32, u64> = group.iter().map(|&rank| (rank, 0)).collect();
     let (mut time_ns, mut wait) = (0, 0);
     for call in calls {
@@ -248,7 +256,7 @@ fn row(kind: &str, group: Vec<u32>, message: Option<u64>, calls: &[Call<'_>]) ->
             BTreeMap::new()
         },
         skew: if several { skew(calls) } else { None },
-        kernels,
+        kernel: kernel.to_owned(),
         group,
     }
 }

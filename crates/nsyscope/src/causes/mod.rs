@@ -1,0 +1,138 @@
+//! Why a GPU was idle: the time in which nothing of a step ran, by cause, and what launching
+//! costs the CPU.
+//!
+//! [`Idle::find`] looks at every gap of a rank's time line once: at the call that launched the
+//! activity behind it, and at what the thread that made this call did before. A gap has one cause,
+//! so the causes of a step sum to its idle time in integer ns.
+
+mod cause;
+mod gaps;
+mod host;
+mod pace;
+
+use std::collections::BTreeMap;
+
+use crate::analysis::Activity;
+use crate::run::Run;
+use crate::segment::{PhaseKey, Steps};
+
+pub use cause::{Blame, Cause, IdleTime};
+pub use pace::Pace;
+
+use gaps::Gap;
+
+/// The idle time of a run, by cause.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Idle {
+    /// For each rank, each of its steps.
+    pub steps: Vec<Vec<IdleTime>>,
+    /// For each rank, its whole time line, where a gap between steps is [`Cause::Tail`].
+    pub ranks: Vec<IdleTime>,
+    /// The steps of all ranks by phase and batch.
+    pub phases: BTreeMap<PhaseKey, IdleTime>,
+    /// The calls that the gaps of those steps are put down to, longest first.
+    pub blames: BTreeMap<PhaseKey, Vec<Blame>>,
+    /// What launching costs the CPU in those steps; no entry where no launch is known.
+    pub paces: BTreeMap<PhaseKey, Pace>,
+}
+
+impl Idle {
+    /// Finds the causes.
+    ///
+    /// What another step, or work of no step, runs in a gap of a step is [`Cause::Other`]. For
+    /// each step the parts sum to the `idle_ns` of [`crate::segment::step_times`], for each rank
+    /// to that of [`crate::analysis::rank_times`].
+    pub fn find(run: &Run, steps: &Steps) -> Self {
+        let mut out = Self::default();
+        let mut blames: BTreeMap<PhaseKey, BTreeMap<(Cause, &str), Blame>> = BTreeMap::new();
+        let mut paces: BTreeMap<PhaseKey, pace::Tally> = BTreeMap::new();
+        for rank in &steps.ranks {
+            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+            let pace = pace::tally(trace, rank);
+            let gaps = gaps::find(trace, rank.activities(), pace.values());
+            let mut whole = IdleTime::default();
+            let mut in_step = vec![false; gaps.len()];
+            let mut of_steps = Vec::with_capacity(rank.steps.len());
+            for step in &rank.steps {
+                let key = PhaseKey { phase: step.phase, batch: step.batch };
+                let mut idle = IdleTime::default();
+                let first = gaps.partition_point(|gap| gap.start < step.start_ns);
+                for (i, gap) in gaps.iter().enumerate().skip(first) {
+                    if gap.end > step.end_ns {
+                        break;
+                    }
+                    in_step[i] = true;
+                    idle.add(gap.cause, gap.length());
+                    if let Some(call) = gap.call {
+                        let name = trace.api_names()[call as usize].base();
+                        blames
+                            .entry(key)
+                            .or_default()
+                            .entry((gap.cause, name))
+                            .or_insert_with(|| Blame::new(gap.cause, name))
+                            .add(gap.length());
+                    }
+                }
+                let all = own_idle(rank.activities_of(step).map(|(_, activity)| activity));
+                idle.add(Cause::Other, all - idle.total_ns());
+                out.phases.entry(key).or_default().merge(&idle);
+                of_steps.push(idle);
+            }
+            let steps_span = rank
+                .steps
+                .first()
+                .map(|first| (first.start_ns, rank.steps.iter().map(|s| s.end_ns).max()));
+            for (gap, &in_step) in gaps.iter().zip(&in_step) {
+                let between = steps_span.is_some_and(|(start, end)| {
+                    gap.start >= start && end.is_some_and(|end| gap.end <= end)
+                });
+                let cause = if between && !in_step { Cause::Tail } else { gap.cause };
+                whole.add(cause, gap.length());
+            }
+            for (key, tally) in pace {
+                paces.entry(key).or_default().merge(tally);
+            }
+            out.steps.push(of_steps);
+            out.ranks.push(whole);
+        }
+        out.blames = blames
+            .into_iter()
+            .map(|(key, of)| {
+                let mut of: Vec<Blame> = of.into_values().collect();
+                of.sort_by(|a, b| (b.time_ns, &a.call).cmp(&(a.time_ns, &b.call)));
+                (key, of)
+            })
+            .collect();
+        out.paces =
+            paces.into_iter().filter_map(|(key, tally)| Some((key, tally.finish()?))).collect();
+        out
+    }
+
+    /// The time lines of all ranks together.
+    pub fn whole(&self) -> IdleTime {
+        let mut out = IdleTime::default();
+        for rank in &self.ranks {
+            out.merge(rank);
+        }
+        out
+    }
+}
+
+/// The time between activities in order of start in which none of them ran, in ns.
+fn own_idle<'a>(activities: impl Iterator<Item = &'a Activity>) -> i64 {
+    let mut covered = None;
+    let mut idle = 0;
+    for activity in activities {
+        let until = covered.get_or_insert(activity.start);
+        idle += (activity.start - *until).max(0);
+        *until = (*until).max(activity.end);
+    }
+    idle
+}
+
+impl Gap {
+    fn length(&self) -> i64 {
+        self.end - self.start
+    }
+}

@@ -1,0 +1,105 @@
+//! What launching costs the CPU.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::gaps::launch;
+use crate::analysis::Distribution;
+use crate::capture::{ApiKind, NONE, Trace};
+use crate::segment::{PhaseKey, RankSteps};
+
+/// How the CPU launches the work of the steps of one phase and batch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Pace {
+    /// Steps, each rank's counted.
+    pub steps: u64,
+    /// Calls that launched a kernel of these steps on its own.
+    pub kernel_launches: u64,
+    /// Calls that launched a CUDA graph of these steps.
+    pub graph_launches: u64,
+    /// The median duration of the calls that launch a kernel, in ns; null without any.
+    pub call_p50_ns: Option<f64>,
+    /// The median duration of the calls that launch a graph, in ns; null without any.
+    pub graph_call_p50_ns: Option<f64>,
+    /// The median time from the beginning of one kernel launch to that of the next on the same
+    /// thread and in the same step, in ns: what a launch costs the CPU with all that it does in
+    /// between.
+    pub interval_p50_ns: Option<f64>,
+}
+
+/// The figures of a [`Pace`] before they are summed up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    steps: u64,
+    calls: Vec<i64>,
+    graphs: Vec<i64>,
+    intervals: Vec<i64>,
+}
+
+impl Tally {
+    pub(super) fn merge(&mut self, mut other: Self) {
+        self.steps += other.steps;
+        self.calls.append(&mut other.calls);
+        self.graphs.append(&mut other.graphs);
+        self.intervals.append(&mut other.intervals);
+    }
+
+    pub(super) fn finish(mut self) -> Option<Pace> {
+        let (kernel_launches, graph_launches) = (self.calls.len() as u64, self.graphs.len() as u64);
+        let p50 = |values: &mut [i64]| Distribution::of(values).map(|d| d.p50_ns);
+        (kernel_launches + graph_launches > 0).then(|| Pace {
+            steps: self.steps,
+            kernel_launches,
+            graph_launches,
+            call_p50_ns: p50(&mut self.calls),
+            graph_call_p50_ns: p50(&mut self.graphs),
+            interval_p50_ns: p50(&mut self.intervals),
+        })
+    }
+
+    /// The median interval of several.
+    pub(super) fn median_interval<'a>(tallies: impl Iterator<Item = &'a Self>) -> Option<f64> {
+        let mut all: Vec<i64> = tallies.flat_map(|tally| &tally.intervals).copied().collect();
+        Distribution::of(&mut all).map(|d| d.p50_ns)
+    }
+}
+
+/// The launches of one rank's steps.
+pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
+    let api = trace.api();
+    let mut out: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for step in &rank.steps {
+        calls.clear();
+        calls.extend(
+            rank.activities_of(step)
+                .map(|(_, activity)| launch(trace, activity))
+                .filter(|&call| call != NONE),
+        );
+        calls.sort_unstable();
+        calls.dedup();
+        let tally = out.entry(PhaseKey { phase: step.phase, batch: step.batch }).or_default();
+        tally.steps += 1;
+        let mut before: Option<u32> = None;
+        for &call in &calls {
+            let at = call as usize;
+            let duration = api.end()[at] - api.start()[at];
+            match trace.api_kind(at) {
+                ApiKind::LaunchGraph => tally.graphs.push(duration),
+                ApiKind::LaunchKernel => {
+                    tally.calls.push(duration);
+                    if let Some(before) = before.replace(call)
+                        && api.thread()[before as usize] == api.thread()[at]
+                    {
+                        tally.intervals.push(api.start()[at] - api.start()[before as usize]);
+                    }
+                }
+                // A copy may wait for the GPU: its time says nothing about launching.
+                _ => {}
+            }
+        }
+    }
+    out
+}

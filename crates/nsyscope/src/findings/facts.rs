@@ -1,0 +1,394 @@
+//! What rules look at: figures of the steps of each phase, and of the capture.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::{
+    ActivityKind, Classes, CollectiveRow, LateRank, SHORT_KERNEL_NS, StartUp, WallTime,
+};
+use crate::capture::{MemoryKind, TraceKind};
+use crate::causes::{Blame, Cause, Idle, IdleTime, Pace};
+use crate::deploy::Difference;
+use crate::health::Entry;
+use crate::run::Run;
+use crate::segment::{Phase, PhaseKey, PhaseTime, Steps};
+
+/// The figures of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Facts<'a> {
+    /// The steps by phase and batch, those that take most time first.
+    pub phases: Vec<PhaseFacts<'a>>,
+    /// What the captures show of CUDA graphs.
+    pub kinds: Vec<TraceKind>,
+    /// What is wrong with the captures.
+    pub health: &'a [Entry],
+    /// What ran on each rank before its first model kernel.
+    pub start_up: &'a [StartUp],
+    /// The time in ns in which anything ran on any rank.
+    pub busy_ns: i64,
+    /// Steps that warm up, of all ranks.
+    pub warm_up: WarmUp,
+    /// Where what ran and what is claimed disagree.
+    pub differences: &'a [Difference],
+}
+
+/// Steps that took far longer than others alike and were mostly idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// How many, of all ranks.
+    pub steps: u64,
+    /// What they took beyond the typical one, in ns.
+    pub beyond_ns: i64,
+    /// The wall time of all steps, in ns.
+    pub of_ns: i64,
+}
+
+/// The steps of one phase with the same number of requests.
+///
+/// What is typical is the lower median over the steps of a rank, so that a step that warms up does
+/// not count, and the mean of that over ranks; sums are those of the report's breakdown.
+#[derive(Clone, Debug)]
+pub struct PhaseFacts<'a> {
+    /// The phase.
+    pub phase: Phase,
+    /// Requests; `None` where unknown.
+    pub batch: Option<u32>,
+    /// Steps, each rank's counted.
+    pub steps: u64,
+    /// Steps of the rank that has most.
+    pub steps_a_rank: u64,
+    /// The mean number of tokens of a step, where known.
+    pub tokens_per_step: Option<f64>,
+    /// The sum of their wall times in ns.
+    pub total_wall_ns: i64,
+    /// A typical step in ns.
+    pub wall_ns: i64,
+    /// By category, longest first.
+    pub categories: Vec<CategoryFacts>,
+    /// The sum of idle time.
+    pub total_idle: IdleTime,
+    /// The idle time of a typical step by cause, in ns, as [`Cause::ALL`].
+    pub idle_ns: [i64; Cause::ALL.len()],
+    /// Calls that idle time is put down to.
+    pub blames: Vec<Blame>,
+    /// What launching costs the CPU.
+    pub pace: Option<Pace>,
+    /// Short kernels.
+    pub short: ShortKernels,
+    /// Copies from or to pageable host memory.
+    pub pageable: CopyFacts,
+    /// The collectives, matched over ranks.
+    pub collectives: Vec<&'a CollectiveRow>,
+    /// Who is late at them.
+    pub late: Vec<&'a LateRank>,
+    /// What the steps take at least; `None` without a model and a GPU that is known.
+    pub floor: Option<FloorFacts>,
+}
+
+/// A category's part in the steps of a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CategoryFacts {
+    /// The category.
+    pub category: String,
+    /// Activities over all steps.
+    pub calls: u64,
+    /// Their wall time over all steps, in ns.
+    pub total_exposed_ns: i64,
+    /// The sum of their durations, in ns.
+    pub total_busy_ns: i64,
+    /// Their wall time in a typical step, in ns.
+    pub exposed_ns: i64,
+}
+
+/// Kernels shorter than [`SHORT_KERNEL_NS`] over all steps of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShortKernels {
+    /// All kernels.
+    pub kernels: u64,
+    /// The short ones.
+    pub short: u64,
+    /// Their durations in ns.
+    pub short_ns: i64,
+}
+
+/// Copies over all steps of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyFacts {
+    /// How many.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Their durations in ns.
+    pub time_ns: i64,
+}
+
+/// What a step takes at least.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FloorFacts {
+    /// Every kernel at the larger of memory and compute, in ns.
+    pub kernel_ns: f64,
+    /// All bytes at memory bandwidth, in ns.
+    pub memory_ns: f64,
+    /// Products that every tensor-parallel rank repeats in full, in ns of `kernel_ns`.
+    pub replicated_ns: f64,
+    /// Their names.
+    pub replicated: Vec<&'static str>,
+    /// Tensor-parallel ranks.
+    pub tp: u64,
+    /// Whether the cache's traffic is part of it.
+    pub with_cache: bool,
+    /// Collectives that have one message size.
+    pub collectives: Vec<CollectiveFloor>,
+}
+
+/// The collectives of one kind in a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CollectiveFloor {
+    /// The kind.
+    pub kind: &'static str,
+    /// How many in a step.
+    pub count: u64,
+    /// The bytes of each.
+    pub message_bytes: f64,
+    /// The least time of each that the link allows, in ns.
+    pub floor_ns: f64,
+    /// The part of it that moves bytes, in ns.
+    pub transfer_ns: f64,
+}
+
+impl PhaseFacts<'_> {
+    /// A part of a typical step, 0..1.
+    pub fn part(&self, ns: i64) -> f64 {
+        crate::analysis::share(ns, self.wall_ns)
+    }
+
+    /// The idle time of a typical step of a cause, in ns.
+    pub fn idle(&self, cause: Cause) -> i64 {
+        self.idle_ns[cause as usize]
+    }
+
+    /// The wall time of a family (`comm`) in a typical step, in ns.
+    pub fn family_ns(&self, family: &str) -> i64 {
+        self.of_family(family).map(|category| category.exposed_ns).sum()
+    }
+
+    /// The categories of a family, longest first.
+    pub fn of_family<'b>(&'b self, family: &'b str) -> impl Iterator<Item = &'b CategoryFacts> {
+        self.categories.iter().filter(move |c| c.category.split('/').next() == Some(family))
+    }
+
+    /// Kernels but those of communication, in a typical step, in ns.
+    pub fn kernel_ns(&self) -> i64 {
+        let other = |family: &str| matches!(family, "comm" | "memory" | "graph");
+        self.categories
+            .iter()
+            .filter(|c| !other(c.category.split('/').next().unwrap_or_default()))
+            .map(|c| c.exposed_ns)
+            .sum()
+    }
+
+    /// Whether there are so few steps that none is known to be past warm-up, and the typical one
+    /// spends a good part of its time on loading modules, allocating and the like.
+    pub fn warms_up(&self) -> bool {
+        self.steps_a_rank <= 3 && self.part(self.idle(Cause::Api)) >= 0.05
+    }
+
+    /// For people: `decode steps of batch 8`.
+    pub fn label(&self) -> String {
+        match self.batch {
+            Some(batch) => format!("{} steps of batch {batch}", self.phase.as_str()),
+            None => format!("{} steps", self.phase.as_str()),
+        }
+    }
+}
+
+/// A step is warming up if it takes so many times the typical one, and is idle for most of it.
+const WARM_UP: i64 = 3;
+
+impl<'a> Facts<'a> {
+    /// The facts of steps; what is about the capture, collectives and floors is left to the
+    /// caller. `times` is what [`crate::segment::step_times`] says of the steps, `phases` what
+    /// [`crate::segment::phase_times`] does.
+    pub fn of_steps(
+        run: &Run,
+        classes: &Classes,
+        steps: &Steps,
+        times: &[Vec<WallTime>],
+        phases: &BTreeMap<PhaseKey, PhaseTime>,
+        idle: &Idle,
+    ) -> Self {
+        let mut out = Self::default();
+        for (&key, phase) in phases {
+            let mut facts = PhaseFacts::new(key, phase, idle);
+            // Typical of each rank: ranks that wait differ from those that are waited for.
+            let mut typicals = Typicals::default();
+            // Wall time, idle time and tokens.
+            let mut all: Vec<(i64, i64, Option<u32>)> = Vec::new();
+            let (mut tokens, mut known) = (0u64, true);
+            for ((rank, times), idle) in steps.ranks.iter().zip(times).zip(&idle.steps) {
+                let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+                let mut count = 0;
+                let mut walls = Vec::new();
+                let mut causes: Vec<Vec<i64>> = vec![Vec::new(); Cause::ALL.len()];
+                let mut exposed: Vec<Vec<i64>> = vec![Vec::new(); classes.categories().len()];
+                for ((step, time), idle) in rank.steps.iter().zip(times).zip(idle) {
+                    if (step.phase, step.batch) != (key.phase, key.batch) {
+                        continue;
+                    }
+                    count += 1;
+                    let count = step.tokens.as_ref().map(|tokens| tokens.count);
+                    known &= count.is_some();
+                    tokens += u64::from(count.unwrap_or(0));
+                    walls.push(step.wall_ns());
+                    all.push((step.wall_ns(), idle.total_ns(), count));
+                    for (values, cause) in causes.iter_mut().zip(Cause::ALL) {
+                        values.push(idle.ns(cause));
+                    }
+                    for (values, &ns) in exposed.iter_mut().zip(&time.exposed_ns) {
+                        values.push(ns);
+                    }
+                    for (_, activity) in rank.activities_of(step) {
+                        let (row, ns) = (activity.row as usize, activity.end - activity.start);
+                        match activity.table {
+                            ActivityKind::Kernel => facts.short.add(ns),
+                            ActivityKind::Memcpy => {
+                                let table = trace.memcpys();
+                                let ends = [table.source()[row], table.destination()[row]];
+                                if ends.contains(&MemoryKind::Pageable) {
+                                    facts.pageable.add(table.bytes()[row], ns);
+                                }
+                            }
+                            ActivityKind::Graph | ActivityKind::Memset => {}
+                        }
+                    }
+                }
+                if count > 0 {
+                    typicals.add(walls, causes, exposed);
+                }
+                facts.steps_a_rank = facts.steps_a_rank.max(count);
+            }
+            facts.tokens_per_step =
+                (known && facts.steps > 0).then(|| tokens as f64 / facts.steps as f64);
+            facts.wall_ns = typicals.mean(typicals.wall_ns);
+            for (sum, &ns) in facts.idle_ns.iter_mut().zip(&typicals.idle_ns) {
+                *sum = typicals.mean(ns);
+            }
+            for (i, &ns) in typicals.exposed_ns.iter().enumerate() {
+                if phase.calls[i] > 0 {
+                    facts.categories.push(CategoryFacts {
+                        category: classes.categories()[i].as_str().to_owned(),
+                        calls: phase.calls[i],
+                        total_exposed_ns: phase.exposed_ns[i],
+                        total_busy_ns: phase.busy_ns[i],
+                        exposed_ns: typicals.mean(ns),
+                    });
+                }
+            }
+            facts
+                .categories
+                .sort_by(|a, b| (b.exposed_ns, &a.category).cmp(&(a.exposed_ns, &b.category)));
+            out.warm_up.add(&all);
+            out.phases.push(facts);
+        }
+        out.phases.sort_by_key(|phase| std::cmp::Reverse(phase.total_wall_ns));
+        out.kinds = run.traces().iter().map(crate::capture::Trace::kind).collect();
+        out
+    }
+}
+
+impl<'a> PhaseFacts<'a> {
+    fn new(key: PhaseKey, phase: &PhaseTime, idle: &Idle) -> PhaseFacts<'a> {
+        PhaseFacts {
+            phase: key.phase,
+            batch: key.batch,
+            steps: phase.steps,
+            steps_a_rank: 0,
+            tokens_per_step: None,
+            total_wall_ns: phase.wall_ns,
+            wall_ns: 0,
+            categories: Vec::new(),
+            total_idle: idle.phases.get(&key).copied().unwrap_or_default(),
+            idle_ns: [0; Cause::ALL.len()],
+            blames: idle.blames.get(&key).cloned().unwrap_or_default(),
+            pace: idle.paces.get(&key).copied(),
+            short: ShortKernels::default(),
+            pageable: CopyFacts::default(),
+            collectives: Vec::new(),
+            late: Vec::new(),
+            floor: None,
+        }
+    }
+}
+
+impl ShortKernels {
+    fn add(&mut self, ns: i64) {
+        self.kernels += 1;
+        if ns < SHORT_KERNEL_NS {
+            self.short += 1;
+            self.short_ns += ns;
+        }
+    }
+}
+
+impl CopyFacts {
+    fn add(&mut self, bytes: u64, ns: i64) {
+        self.calls += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.time_ns += ns;
+    }
+}
+
+impl WarmUp {
+    /// Compares steps (wall time, idle time and tokens) with those of the same tokens.
+    fn add(&mut self, steps: &[(i64, i64, Option<u32>)]) {
+        self.of_ns += steps.iter().map(|step| step.0).sum::<i64>();
+        let mut alike: BTreeMap<Option<u32>, Vec<i64>> = BTreeMap::new();
+        for &(wall, _, tokens) in steps {
+            alike.entry(tokens).or_default().push(wall);
+        }
+        let usual: BTreeMap<Option<u32>, i64> =
+            alike.into_iter().map(|(tokens, mut walls)| (tokens, typical(&mut walls))).collect();
+        for (wall, idle, tokens) in steps {
+            let usual = usual.get(tokens).copied().unwrap_or(0);
+            if *wall > usual.saturating_mul(WARM_UP) && idle * 2 > *wall {
+                self.steps += 1;
+                self.beyond_ns += wall - usual;
+            }
+        }
+    }
+}
+
+/// Sums over ranks of what is typical of each.
+#[derive(Default)]
+struct Typicals {
+    ranks: i64,
+    wall_ns: i64,
+    idle_ns: Vec<i64>,
+    exposed_ns: Vec<i64>,
+}
+
+impl Typicals {
+    fn add(&mut self, mut walls: Vec<i64>, causes: Vec<Vec<i64>>, exposed: Vec<Vec<i64>>) {
+        let add = |sums: &mut Vec<i64>, all: Vec<Vec<i64>>| {
+            sums.resize(all.len(), 0);
+            for (sum, mut values) in sums.iter_mut().zip(all) {
+                *sum += typical(&mut values);
+            }
+        };
+        self.ranks += 1;
+        self.wall_ns += typical(&mut walls);
+        add(&mut self.idle_ns, causes);
+        add(&mut self.exposed_ns, exposed);
+    }
+
+    fn mean(&self, sum: i64) -> i64 {
+        sum / self.ranks.max(1)
+    }
+}
+
+/// The lower median; 0 of nothing.
+fn typical(values: &mut [i64]) -> i64 {
+    match values.len().checked_sub(1) {
+        Some(last) => *values.select_nth_unstable(last / 2).1,
+        None => 0,
+    }
+}

@@ -1,0 +1,50 @@
+//! Findings: conclusions with their evidence, their size and what to try.
+//!
+//! Each rule is a function from [`Facts`] to findings; none looks at rows of a capture. A gain is
+//! wall time that goes away in a typical step if what the finding names took none: a ceiling by
+//! Amdahl's law on exposed time, never a sum of durations.
+
+mod facts;
+mod finding;
+mod rules;
+#[cfg(test)]
+pub(crate) mod samples;
+
+pub use facts::{
+    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels, WarmUp,
+};
+pub use finding::{Evidence, Figure, Finding, Severity};
+
+/// So many findings a reader takes in; a report shows these, and has the rest.
+pub const SHOWN: usize = 7;
+
+/// What the facts show. Limits of the capture that weaken all that follows come first, then
+/// what would gain most over the steps of the capture, then what has no size.
+pub fn find(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut out = Vec::new();
+    for rule in rules::ALL {
+        rule(facts, &mut out);
+    }
+    let gain = |finding: &Finding| {
+        let steps = facts
+            .phases
+            .iter()
+            .find(|phase| {
+                finding.phase == Some(phase.phase.as_str()) && finding.batch == phase.batch
+            })
+            .map_or(1, |phase| phase.steps_a_rank);
+        finding.gain_ns_per_step.map(|ns| ns.saturating_mul(steps as i64))
+    };
+    out.sort_by_cached_key(|finding| {
+        let limit = finding.id.starts_with("capture.") && finding.severity == Severity::High;
+        (
+            !limit,
+            std::cmp::Reverse(gain(finding)),
+            finding.severity,
+            finding.id,
+            finding.phase,
+            finding.batch,
+        )
+    });
+    out
+}

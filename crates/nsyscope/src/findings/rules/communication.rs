@@ -1,0 +1,366 @@
+//! Steps that are bound by communication: by ranks that wait for each other, by what a
+//! collective costs whatever its size, or by the bytes on the link.
+
+use crate::analysis::{CollectiveRow, LateRank, Longer};
+use crate::findings::facts::{Facts, PhaseFacts};
+use crate::findings::finding::{Figure, Finding};
+use crate::format;
+use crate::text;
+
+/// Communication that takes less than this part of a step is not worth a finding.
+const BOUND: f64 = 0.1;
+
+/// A part of it that takes less than this part of a step is not worth one of its own.
+const PART: f64 = 0.03;
+
+/// A collective that is done sooner after the last arrival moves little: its latency decides.
+const SHORT_NS: f64 = 100_000.0;
+
+/// From this part of the link's own least time on, the bytes decide.
+const BYTES_DECIDE: f64 = 0.5;
+
+pub(super) fn find(facts: &Facts<'_>, out: &mut Vec<Finding>) {
+    for phase in &facts.phases {
+        let exposed = phase.family_ns("comm");
+        if phase.part(exposed) >= BOUND && !phase.warms_up() {
+            of_phase(phase, exposed, out);
+        }
+    }
+}
+
+fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
+    let largest = phase.collectives.iter().max_by_key(|row| row.time_ns).copied();
+    let Some((row, skew)) = largest.and_then(|row| Some((row, row.skew?))) else {
+        out.push(unsplit(phase, exposed));
+        return;
+    };
+    let steady_wait = crate::analysis::share(skew.steady_wait_ns, skew.steady_time_ns);
+    let wait = (exposed as f64 * steady_wait).round() as i64;
+    let transfer = exposed - wait;
+    // A wait and a transfer of the same time are two findings: they have different cures.
+    let split = |finding: Finding| {
+        finding
+            .because("collective", Figure::Text(row.kind.clone()))
+            .because("communication_ns", Figure::Ns(exposed))
+            .because("communication_share", Figure::Share(phase.part(exposed)))
+            .because("wait_ns", Figure::Ns(wait))
+            .because("transfer_ns", Figure::Ns(transfer))
+            .because("steady_wait_share", Figure::Share(steady_wait))
+    };
+    if phase.part(wait) >= PART {
+        let late = phase.late.iter().find(|late| late.straggler && late.kind == row.kind);
+        out.push(split(match late {
+            Some(late) => straggler(phase, late, wait),
+            None => skewed(phase, row, wait, skew.steady_spread_p50_ns),
+        }));
+    }
+    if phase.part(transfer) >= PART {
+        out.push(split(moving(phase, row, transfer)));
+    }
+}
+
+/// One rank was captured, or none could be matched.
+fn unsplit(phase: &PhaseFacts<'_>, exposed: i64) -> Finding {
+    let most = phase.of_family("comm").next();
+    Finding::of_phase(
+        "communication.exposed",
+        phase,
+        exposed,
+        format!(
+            "{}: {} is communication that nothing hides; whether it waits or transfers cannot be \
+             told from one rank",
+            capital(&phase.label()),
+            format::percent(phase.part(exposed)),
+        ),
+    )
+    .and("category", most.map(|c| Figure::Text(c.category.clone())))
+    .because("communication_ns", Figure::Ns(exposed))
+    .because("communication_share", Figure::Share(phase.part(exposed)))
+    .try_this("Capture every rank of the group, and give all captures to one report.")
+}
+
+/// A rank that is late: because of what its GPU does longer, or because its CPU launches later.
+/// The latter often changes from phase to phase, so it is not called a straggler.
+fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
+    let steps = phase.steps_a_rank.max(1) as i64;
+    // The others could start as much earlier as this rank is later than the next to last.
+    let gain = (late.caused_ns / steps).min(wait.saturating_mul(late.group.len() as i64));
+    // A second thing that it does longer counts where it is large too.
+    let most = late.longer.first().map_or(0, |longer| longer.ns);
+    let longer: Vec<&Longer> =
+        late.longer.iter().filter(|l| l.ns > 0 && l.ns * 4 >= most).take(2).collect();
+    let works = longer.iter().any(|longer| longer.what != "idle");
+    let told: Vec<String> = longer
+        .iter()
+        .map(|longer| {
+            let each = format::ns(longer.ns / late.last_calls.max(1) as i64);
+            let kernel = longer.kernel.as_deref().map_or_else(String::new, |kernel| {
+                format!(" ({})", text::truncate(&format::kernel(kernel), 40))
+            });
+            format!("{each} of {}{kernel}", longer.what)
+        })
+        .collect();
+    let label = capital(&phase.label());
+    let (rank, kind) = (late.rank, &late.kind);
+    let finding = if works || longer.is_empty() {
+        Finding::of_phase(
+            "communication.straggler",
+            phase,
+            gain,
+            format!("{label}: rank {rank} is late, the others wait for it in {kind}"),
+        )
+        .try_this(format!(
+            "Look at what rank {rank} does longer before its collectives: uneven work (experts, \
+             sequences), a slower GPU or clock. With it as early as the others, a step loses the \
+             gain."
+        ))
+    } else {
+        Finding::of_phase(
+            "communication.late_launches",
+            phase,
+            gain,
+            format!(
+                "{label}: the CPU of rank {rank} launches later than the others', which wait for \
+                 it in {kind}"
+            ),
+        )
+        .try_this(format!(
+            "Launch through CUDA graphs, so that no CPU paces the ranks; else see what the CPU of \
+             rank {rank} does (affinity, NUMA node, a busy neighbour, work that rank {rank} alone \
+             has)."
+        ))
+    };
+    finding
+        .because("rank", Figure::Count(u64::from(rank)))
+        .because("last_share", Figure::Share(late.last_share))
+        .because("caused_share", Figure::Share(late.caused_share))
+        .and("longer_before_each", (!told.is_empty()).then(|| Figure::Text(told.join(" and "))))
+}
+
+fn skewed(phase: &PhaseFacts<'_>, row: &CollectiveRow, wait: i64, spread: f64) -> Finding {
+    Finding::of_phase(
+        "communication.skew",
+        phase,
+        wait,
+        format!(
+            "{}: {} is ranks waiting for each other in {}, and no rank is late by itself",
+            capital(&phase.label()),
+            format::percent(phase.part(wait)),
+            row.kind
+        ),
+    )
+    .because("spread_p50_ns", Figure::Ns(spread.round() as i64))
+    .because("ranks", Figure::Count(u64::from(row.ranks)))
+    .try_this(
+        "A faster link or algorithm does not help here. Even out what ranks do between \
+         collectives: launch through CUDA graphs, pin CPU threads, lock GPU clocks; fewer \
+         collectives (fused, or a smaller group) mean fewer waits.",
+    )
+}
+
+fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding {
+    let done = row.completion.map_or(0.0, |done| done.p50_ns);
+    let floor = phase
+        .floor
+        .as_ref()
+        .and_then(|floor| floor.collectives.iter().find(|known| known.kind == row.kind));
+    let calls = row.calls / phase.steps_a_rank.max(1);
+    let label = capital(&phase.label());
+    let share = format::percent(phase.part(transfer));
+    let bytes_part = floor.map(|floor| floor.transfer_ns / done.max(1.0));
+    let finding = match bytes_part {
+        Some(part) if part >= BYTES_DECIDE => Finding::of_phase(
+            "communication.bandwidth",
+            phase,
+            transfer,
+            format!("{label}: {share} is {} at the bandwidth of the link", row.kind),
+        )
+        .try_this(
+            "Only fewer bytes or a faster link help: a smaller type for the message, \
+             reduce-scatter with sequence parallelism, a smaller group (TP 4 x DP 2), or overlap \
+             with computation.",
+        ),
+        None if done >= SHORT_NS => Finding::of_phase(
+            "communication.transfer",
+            phase,
+            transfer,
+            format!(
+                "{label}: {share} is the transfer of {}; whether bytes or latency decide depends \
+                 on the size of its messages, which is unknown",
+                row.kind
+            ),
+        )
+        .try_this("Give --config (and --deploy): the model says how large the messages are."),
+        _ => Finding::of_phase(
+            "communication.latency",
+            phase,
+            transfer,
+            format!(
+                "{label}: {share} is what {} {} cost a step once all ranks are there; they are \
+                 small, so latency decides, not bandwidth",
+                format::count(calls),
+                row.kind
+            ),
+        )
+        .try_this(
+            "Fewer or cheaper collectives: one-shot or multicast all-reduce of the engine in \
+             place of NCCL's, all-reduce fused with the norm behind it, a smaller group, or \
+             data-parallel attention. A larger batch spreads the cost over more tokens.",
+        ),
+    };
+    finding
+        .because("calls_per_step", Figure::Count(calls))
+        .because("done_p50_ns", Figure::Ns(done.round() as i64))
+        .and("message_bytes", floor.map(|floor| Figure::Bytes(floor.message_bytes as u64)))
+        .and("floor_ns", floor.map(|floor| Figure::Ns(floor.floor_ns.round() as i64)))
+}
+
+/// With a capital letter, as a sentence begins.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Distribution, Skew};
+    use crate::findings::facts::CollectiveFloor;
+    use crate::findings::samples;
+
+    /// Collectives of two ranks whose steady wait is this part, done in so many ns.
+    fn row(wait_share: f64, done_ns: i64) -> CollectiveRow {
+        let spread = Distribution::of(&mut [1_000; 9]).unwrap();
+        let steady_wait_ns = (wait_share * 1e9) as i64;
+        CollectiveRow {
+            kind: "all_reduce".into(),
+            op: None,
+            ranks: 2,
+            group: vec![0, 1],
+            kernels: Vec::new(),
+            calls: 120,
+            message_bytes: None,
+            time_ns: 1_000_000_000,
+            wait_ns: Some(steady_wait_ns),
+            transfer_ns: Some(1_000_000_000 - steady_wait_ns),
+            completion: Distribution::of(&mut [done_ns; 9]),
+            algbw_bytes_per_s: None,
+            busbw_bytes_per_s: None,
+            last_arrival_rank_share: std::collections::BTreeMap::new(),
+            skew: Some(Skew {
+                spread,
+                fence_ns: 10_000,
+                steady_calls: 120,
+                steady_time_ns: 1_000_000_000,
+                steady_wait_ns,
+                steady_spread_p50_ns: 1_000.0,
+                outlier_calls: 0,
+                outlier_wait_ns: 0,
+                outlier_wait_share: 0.0,
+                top_percent_wait_share: 0.0,
+            }),
+        }
+    }
+
+    fn late(what: &str) -> LateRank {
+        LateRank {
+            kind: "all_reduce".into(),
+            group: vec![0, 1],
+            rank: 1,
+            calls: 120,
+            last_calls: 100,
+            last_share: 0.83,
+            caused_ns: 30_000_000,
+            caused_share: 0.95,
+            late_ns: 30_000_000,
+            straggler: true,
+            longer: vec![Longer {
+                what: what.to_owned(),
+                ns: 29_000_000,
+                kernel: None,
+                kernel_ns: None,
+            }],
+            unexplained_ns: 0,
+        }
+    }
+
+    /// Findings on steps of 10 ms of which 4 ms are all-reduce.
+    fn found(
+        row: Option<&CollectiveRow>,
+        late: Option<&LateRank>,
+        floor: Option<CollectiveFloor>,
+    ) -> Vec<(&'static str, Option<i64>)> {
+        let mut phase = samples::phase(10_000_000);
+        phase.categories.push(samples::category("comm/all_reduce", 4_000_000));
+        phase.collectives.extend(row);
+        phase.late.extend(late);
+        phase.floor = floor.map(|floor| {
+            let mut facts = samples::floor(1_000.0);
+            facts.collectives.push(floor);
+            facts
+        });
+        let mut out = Vec::new();
+        super::find(&samples::facts(vec![phase]), &mut out);
+        out.into_iter().map(|finding| (finding.id, finding.gain_ns_per_step)).collect()
+    }
+
+    #[test]
+    fn wait_and_transfer_have_findings_of_their_own() {
+        let both = row(0.5, 30_000);
+        assert_eq!(
+            found(Some(&both), None, None),
+            [("communication.skew", Some(2_000_000)), ("communication.latency", Some(2_000_000))]
+        );
+        let waits = row(0.95, 30_000);
+        assert_eq!(found(Some(&waits), None, None), [("communication.skew", Some(3_800_000))]);
+        let moves = row(0.05, 30_000);
+        assert_eq!(found(Some(&moves), None, None), [("communication.latency", Some(3_800_000))]);
+        assert_eq!(found(None, None, None), [("communication.exposed", Some(4_000_000))]);
+    }
+
+    #[test]
+    fn a_late_rank_is_a_straggler_where_its_gpu_works_longer() {
+        let waits = row(0.95, 30_000);
+        let (works, idles) = (late("moe/moe_gemm"), late("idle"));
+        assert_eq!(
+            found(Some(&waits), Some(&works), None),
+            [("communication.straggler", Some(3_000_000))]
+        );
+        assert_eq!(
+            found(Some(&waits), Some(&idles), None),
+            [("communication.late_launches", Some(3_000_000))]
+        );
+        let mut no_evidence = late("moe/moe_gemm");
+        no_evidence.straggler = false;
+        assert_eq!(found(Some(&waits), Some(&no_evidence), None)[0].0, "communication.skew");
+    }
+
+    #[test]
+    fn bandwidth_is_claimed_only_where_the_bytes_are_known() {
+        let long = row(0.05, 400_000);
+        assert_eq!(found(Some(&long), None, None)[0].0, "communication.transfer");
+        let floor = |transfer_ns: f64| CollectiveFloor {
+            kind: "all_reduce",
+            count: 12,
+            message_bytes: 1e7,
+            floor_ns: transfer_ns + 10_000.0,
+            transfer_ns,
+        };
+        assert_eq!(
+            found(Some(&long), None, Some(floor(300_000.0)))[0].0,
+            "communication.bandwidth"
+        );
+        assert_eq!(found(Some(&long), None, Some(floor(5_000.0)))[0].0, "communication.latency");
+    }
+
+    #[test]
+    fn little_communication_is_no_finding() {
+        let mut phase = samples::phase(10_000_000);
+        phase.categories.push(samples::category("comm/all_reduce", 900_000));
+        let waits = row(0.95, 30_000);
+        phase.collectives.push(&waits);
+        let mut out = Vec::new();
+        super::find(&samples::facts(vec![phase]), &mut out);
+        assert!(out.is_empty());
+    }
+}

@@ -1,0 +1,34 @@
+//! The rules, one small file a group.
+
+mod capture;
+mod communication;
+mod copies;
+mod deployment;
+mod floors;
+mod kernels;
+mod launching;
+
+use super::facts::Facts;
+use super::finding::Finding;
+
+/// Adds what it finds.
+pub(super) type Rule = fn(&Facts<'_>, &mut Vec<Finding>);
+
+/// Every rule.
+pub(super) const ALL: &[Rule] = &[
+    capture::whole_graphs,
+    capture::lost_rows,
+    capture::no_calls,
+    capture::start_up,
+    communication::find,
+    launching::launch_bound,
+    launching::host,
+    launching::sync,
+    launching::other_calls,
+    copies::pageable,
+    kernels::tiny,
+    kernels::not_gemms,
+    floors::near_or_far,
+    floors::replicated,
+    deployment::differs,
+];

@@ -1,0 +1,48 @@
+//! Facts for the tests of rules.
+
+use super::facts::{CategoryFacts, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels};
+use crate::causes::{Cause, IdleTime};
+use crate::segment::Phase;
+
+/// Ten decode steps of batch 8, on two ranks, with nothing in them.
+pub(crate) fn phase<'a>(wall_ns: i64) -> PhaseFacts<'a> {
+    PhaseFacts {
+        phase: Phase::Decode,
+        batch: Some(8),
+        steps: 20,
+        steps_a_rank: 10,
+        tokens_per_step: Some(8.0),
+        total_wall_ns: wall_ns * 20,
+        wall_ns,
+        categories: Vec::new(),
+        total_idle: IdleTime::default(),
+        idle_ns: [0; Cause::ALL.len()],
+        blames: Vec::new(),
+        pace: None,
+        short: ShortKernels::default(),
+        pageable: CopyFacts::default(),
+        collectives: Vec::new(),
+        late: Vec::new(),
+        floor: None,
+    }
+}
+
+/// A category with so much of a typical step.
+pub(crate) fn category(name: &str, exposed_ns: i64) -> CategoryFacts {
+    CategoryFacts {
+        category: name.to_owned(),
+        calls: 200,
+        total_exposed_ns: exposed_ns * 20,
+        total_busy_ns: exposed_ns * 20,
+        exposed_ns,
+    }
+}
+
+/// Kernels that take this at least, on eight ranks.
+pub(crate) fn floor(kernel_ns: f64) -> FloorFacts {
+    FloorFacts { kernel_ns, memory_ns: kernel_ns, tp: 8, ..FloorFacts::default() }
+}
+
+pub(crate) fn facts(phases: Vec<PhaseFacts<'_>>) -> Facts<'_> {
+    Facts { phases, ..Facts::default() }
+}
