@@ -21,6 +21,8 @@ pub enum Error {
     Io(io::Error),
     /// A request that makes no sense, such as a window that ends before it starts.
     Usage(String),
+    /// A deck of kernels lacks something.
+    Deck(String),
 }
 
 impl Error {
@@ -28,6 +30,10 @@ impl Error {
     pub(crate) fn sql(what: impl Into<String>) -> impl FnOnce(rusqlite::Error) -> Self {
         let what = what.into();
         move |source| Self::Sql { what, source }
+    }
+
+    pub(crate) fn deck(message: impl Into<String>) -> Self {
+        Self::Deck(message.into())
     }
 }
 
@@ -37,6 +43,7 @@ impl fmt::Display for Error {
             Self::Sql { what, source } => write!(f, "writing {what}: {source}"),
             Self::Io(source) => write!(f, "{source}"),
             Self::Usage(message) => f.write_str(message),
+            Self::Deck(message) => write!(f, "the deck: {message}"),
         }
     }
 }
@@ -46,7 +53,7 @@ impl std::error::Error for Error {
         match self {
             Self::Sql { source, .. } => Some(source),
             Self::Io(source) => Some(source),
-            Self::Usage(_) => None,
+            Self::Usage(_) | Self::Deck(_) => None,
         }
     }
 }

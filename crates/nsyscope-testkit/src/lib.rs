@@ -6,6 +6,7 @@
 //!   one file per rank with clocks apart.
 //! - [`hazards`] is the list of captures that led other tools astray, each with
 //!   what is true of it, and of files that are no captures at all.
+//! - [`deck`] replays listed kernel sequences of whole models, with the truth of each kernel.
 //! - [`fixtures`] opens the windows of real captures that are kept here.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
@@ -13,6 +14,7 @@
 
 mod builder;
 pub mod cut;
+pub mod deck;
 mod error;
 pub mod fixtures;
 pub mod hazards;

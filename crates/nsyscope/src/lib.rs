@@ -29,6 +29,7 @@
 #![deny(missing_docs)]
 
 pub mod analysis;
+pub mod attribute;
 pub mod capture;
 pub mod causes;
 pub mod cost;
