@@ -22,7 +22,8 @@ use crate::segment::{
 
 use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
-use super::model::{ModelContext, ModelSection};
+use super::model::{ModelContext, ModelSection, ResolvedModel};
+use super::ops::OpsSection;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -170,11 +171,15 @@ impl Report {
             summary.distrust("rows were lost, so steps may lack work");
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let model = options
-            .model
-            .as_ref()
-            .map(|model| ModelSection::new(model, run, deployment.as_ref(), &summary))
-            .transpose()?;
+        let (mut model, mut ops) = (None, None);
+        if let Some(context) = &options.model {
+            let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
+            let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            let mut section = ModelSection::new(context, resolved, &summary)?;
+            section.warnings.extend(OpsSection::warnings(&attribution));
+            ops = Some(OpsSection::rows(&attribution));
+            model = Some(section);
+        }
         let mut facts = Facts::of_steps(run, &classes, &steps, &step_times, &phases, &idle);
         complete(&mut facts, &in_steps, model.as_ref());
         facts.health = &warnings;
@@ -239,7 +244,7 @@ impl Report {
             memory: has_memory.then(|| copy_rows(run)),
             launches,
             start_up,
-            ops: None,
+            ops,
             collectives: in_steps.collectives,
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),

@@ -5,6 +5,7 @@ mod collectives;
 mod deployment;
 mod info;
 mod model;
+mod ops;
 mod steps;
 mod summary;
 mod typical;
@@ -16,7 +17,8 @@ pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
-pub use model::{ModelContext, ModelSection, StepFloorRow};
+pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
+pub use ops::OpSection;
 pub use steps::StepsReport;
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
@@ -75,8 +77,8 @@ pub struct Report {
     pub launches: Vec<LaunchStats>,
     /// What ran on each rank before its first model kernel.
     pub start_up: Vec<StartUp>,
-    /// Model operations; null until kernels are attributed to them.
-    pub ops: Option<Vec<serde_json::Value>>,
+    /// Model operations by phase and batch, against their floors; null when no config was given.
+    pub ops: Option<Vec<OpSection>>,
     /// Collectives matched over ranks, by phase and batch; `outside` for those in no step.
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.

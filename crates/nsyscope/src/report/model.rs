@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::Result;
+use crate::analysis::Classes;
+use crate::attribute::{Attribution, Target};
 use crate::cost::{
     self, CostModel, KvCacheFormat, Options, Parallelism, Phase as Work, StepGraph, forced_protocol,
 };
@@ -14,7 +16,7 @@ use crate::hardware::{Gpu, GpuProperties, Hardware, LinkKind};
 use crate::model::{Architecture, Parameters, Provenance};
 use crate::model_report::{ArchitectureView, HardwareView, architecture_view, hardware_view};
 use crate::run::Run;
-use crate::segment::{Phase, StepsSummary};
+use crate::segment::{Phase, Steps, StepsSummary};
 
 use super::deployment::DeploymentSection;
 
@@ -105,12 +107,29 @@ pub struct StepFloorRow {
     pub efficiency: Option<f64>,
 }
 
-impl ModelSection {
-    pub(super) fn new(
+/// A model with all that decides its figures: given, deployed, measured or assumed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResolvedModel {
+    /// How it is spread over ranks.
+    pub parallelism: Parallelism,
+    /// What else the deployment changes about it.
+    pub options: Options,
+    /// The GPU's and the link's prices; `None` where the GPU is unknown.
+    pub cost: Option<CostModel>,
+    provenance: BTreeMap<&'static str, Provenance>,
+    warnings: Vec<String>,
+}
+
+impl ResolvedModel {
+    /// Resolves what the context leaves open from the deployment and the captures.
+    ///
+    /// # Errors
+    /// The deployment cannot be priced, or a GPU that was named is unknown.
+    pub fn new(
         context: &ModelContext,
         run: &Run,
         deployment: Option<&DeploymentSection>,
-        steps: &StepsSummary,
     ) -> Result<Self> {
         let architecture = &context.architecture;
         let deployed = deployment.and_then(DeploymentSection::effective);
@@ -156,10 +175,45 @@ impl ModelSection {
             if deployed.is_some() { Provenance::Deployment } else { Provenance::Assumed },
         );
         let cost = cost_model(context, run, deployed, &mut provenance, &mut warnings)?;
-        if let Some(context) = context.context {
+        if context.context.is_some() {
             provenance.insert("context", Provenance::Assumed);
-            debug_assert!(context > 0);
-        } else if steps.phases.iter().any(|phase| phase.phase == Phase::Decode) {
+        }
+        Ok(Self { parallelism, options, cost, provenance, warnings })
+    }
+
+    /// The operation of every kernel of the steps.
+    ///
+    /// # Errors
+    /// Model and deployment do not fit together.
+    pub fn attribute(
+        &self,
+        context: &ModelContext,
+        run: &Run,
+        classes: &Classes,
+        steps: &Steps,
+    ) -> Result<Attribution> {
+        let target = Target {
+            arch: &context.architecture,
+            parallelism: &self.parallelism,
+            options: &self.options,
+            cost: self.cost.as_ref(),
+            context: context.context,
+        };
+        Attribution::new(run, classes, steps, &target)
+    }
+}
+
+impl ModelSection {
+    pub(super) fn new(
+        context: &ModelContext,
+        resolved: ResolvedModel,
+        steps: &StepsSummary,
+    ) -> Result<Self> {
+        let architecture = &context.architecture;
+        let ResolvedModel { parallelism, options, cost, provenance, mut warnings } = resolved;
+        if context.context.is_none()
+            && steps.phases.iter().any(|phase| phase.phase == Phase::Decode)
+        {
             warnings.push(
                 "the length of contexts is unknown: decode floors leave the key-value cache out; \
                  give it with --context"

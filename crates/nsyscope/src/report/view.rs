@@ -5,7 +5,7 @@ use crate::causes::Cause;
 use crate::findings::Finding;
 use crate::health::{Code, Severity};
 
-use super::{BreakdownRow, IdleRow, Report};
+use super::{BreakdownRow, IdleRow, OpSection, Report};
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::format;
 use crate::segment::BatchSummary;
@@ -66,6 +66,7 @@ impl Report {
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
+        self.ops(&mut blocks);
         self.breakdown(&mut blocks);
         self.collectives(&mut blocks);
         self.kernels(&mut blocks);
@@ -702,6 +703,28 @@ impl Report {
         }
     }
 
+    /// What each operation of the model took, against the least it could.
+    fn ops(&self, blocks: &mut Vec<Block>) {
+        let Some(ops) = &self.ops else { return };
+        for (phase, batch) in self.phases() {
+            let of: Vec<&OpSection> =
+                ops.iter().filter(|row| (row.phase, row.batch) == (phase, batch)).collect();
+            if of.is_empty() {
+                continue;
+            }
+            blocks.push(Block::Heading(format!("Operations of {}", label(phase, batch))));
+            blocks.push(Block::Grid(ops_grid(&of)));
+        }
+        if !ops.is_empty() {
+            blocks.push(Block::Paragraph(
+                "per step: part of the wall time; reached: floor over measured; headroom: measured \
+                 minus floor, per step; !: faster than possible, so model, deployment or tokens are not \
+                 as given."
+                    .to_owned(),
+            ));
+        }
+    }
+
     fn collectives(&self, blocks: &mut Vec<Block>) {
         if self.collectives.is_empty() {
             return;
@@ -892,6 +915,66 @@ impl Report {
         }
         blocks.push(Block::Grid(grid));
     }
+}
+
+/// Operations with at least this part of their phase are shown; the rest is summed up.
+const SMALL_OP_SHARE: f64 = 0.004;
+
+fn ops_grid(ops: &[&OpSection]) -> Grid {
+    let mut grid = Grid::new(&[
+        ("share", Kind::Number),
+        ("per step", Kind::Number),
+        ("floor", Kind::Number),
+        ("reached", Kind::Number),
+        ("headroom", Kind::Number),
+        ("bound", Kind::Words),
+        ("M", Kind::Number),
+        ("N", Kind::Number),
+        ("K", Kind::Number),
+        ("op", Kind::Words),
+        ("kernel", Kind::Name),
+    ])
+    .only_from("headroom", 90)
+    .only_from("M", 110)
+    .only_from("N", 110)
+    .only_from("K", 110)
+    .only_from("kernel", 140);
+    let wall: i64 = ops.iter().map(|row| row.wall_ns).sum();
+    // Idle time is no operation's: shares are of what ran.
+    let (large, small): (Vec<&OpSection>, Vec<&OpSection>) =
+        ops.iter().partition(|row| crate::analysis::share(row.wall_ns, wall) >= SMALL_OP_SHARE);
+    let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+    for row in large {
+        // Figures of all calls, brought to one step.
+        let steps = if row.per_step_ns > 0.0 { row.wall_ns as f64 / row.per_step_ns } else { 1.0 };
+        let per_step = |ns: Option<i64>| {
+            ns.map_or_else(String::new, |ns| format::duration((ns as f64 / steps).round()))
+        };
+        grid.row(vec![
+            format::percent(crate::analysis::share(row.wall_ns, wall)),
+            format::duration(row.per_step_ns.round()),
+            per_step(row.floor_ns),
+            row.efficiency.map_or_else(String::new, |reached| {
+                format!("{}{}", format::percent(reached), if row.impossible { "!" } else { "" })
+            }),
+            per_step(row.headroom_ns),
+            row.bound.unwrap_or_default().to_owned(),
+            row.m.map_or_else(String::new, |m| format!("{m:.0}")),
+            whole(row.n),
+            whole(row.k),
+            row.op.to_owned(),
+            row.kernels.first().map_or_else(String::new, |name| format::kernel(name)),
+        ]);
+    }
+    if !small.is_empty() {
+        let mut cells = vec![String::new(); 11];
+        let sum: i64 = small.iter().map(|row| row.wall_ns).sum();
+        cells[0] = format::percent(crate::analysis::share(sum, wall));
+        cells[1] = format::duration(small.iter().map(|row| row.per_step_ns).sum::<f64>().round());
+        cells[9] = format!("{} smaller operations", small.len());
+        grid.row(cells);
+    }
+    grid
 }
 
 fn limits(blocks: &mut Vec<Block>) {
