@@ -136,23 +136,8 @@ pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
-    /// The model's config.json, or the folder that holds it: steps are set beside their floors
-    #[arg(long, value_name = "CONFIG")]
-    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) deployment: DeploymentSource,
-    /// Tokens that each sequence attends to in decode
-    #[arg(long, value_name = "L", requires = "config", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) context: Option<u64>,
-    /// The GPU to price on [default: the capture's]
-    #[arg(long, value_name = "NAME", requires = "config")]
-    pub(crate) gpu: Option<String>,
-    /// Peaks of further GPUs, or others for known ones
-    #[arg(long, value_name = "FILE.toml", requires = "config")]
-    pub(crate) gpu_spec: Option<PathBuf>,
-    /// What joins the GPUs: nvlink, pcie, network [default: what the GPU has]
-    #[arg(long, value_name = "LINK", requires = "config")]
-    pub(crate) link: Option<String>,
+    pub(crate) model: ModelSource,
     #[command(flatten)]
     pub(crate) steps: StepSource,
     /// How many kernels to list
@@ -187,6 +172,7 @@ Examples:
   nsyscope steps run.sqlite --layers               one row a layer
   nsyscope steps run.sqlite --typical decode       where the time of the median decode step went
   nsyscope steps run.sqlite --typical decode --batch 64 --rank 1
+  nsyscope steps run.sqlite --typical decode --config config.json    by the model's operations, with floors
   nsyscope steps run.sqlite --step-nvtx '^forward (?<phase>prefill|decode) (?<batch>[0-9]+)'")]
 pub(crate) struct Steps {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
@@ -194,6 +180,8 @@ pub(crate) struct Steps {
     pub(crate) captures: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
     /// One row a layer
     #[arg(long, conflicts_with = "typical")]
     pub(crate) layers: bool,
@@ -206,6 +194,28 @@ pub(crate) struct Steps {
     /// Only steps of this rank
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+/// The model that ran, and what it is to be priced on.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ModelSource {
+    /// The model's config.json, or the folder that holds it: steps are set beside their floors
+    #[arg(long, value_name = "CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) deployment: DeploymentSource,
+    /// Tokens that each sequence attends to in decode
+    #[arg(long, value_name = "L", requires = "config", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) context: Option<u64>,
+    /// The GPU to price on [default: the capture's]
+    #[arg(long, value_name = "NAME", requires = "config")]
+    pub(crate) gpu: Option<String>,
+    /// Peaks of further GPUs, or others for known ones
+    #[arg(long, value_name = "FILE.toml", requires = "config")]
+    pub(crate) gpu_spec: Option<PathBuf>,
+    /// What joins the GPUs: nvlink, pcie, network [default: what the GPU has]
+    #[arg(long, value_name = "LINK", requires = "config")]
+    pub(crate) link: Option<String>,
 }
 
 /// How steps are told apart.

@@ -7,7 +7,9 @@ use nsyscope::hardware::{Hardware, LinkKind};
 use nsyscope::model;
 use nsyscope::model_report::{ModelReport, ModelReportInput};
 
-use crate::args::{self, Global, ModelPhase};
+use nsyscope::report::ModelContext;
+
+use crate::args::{self, Global, ModelPhase, ModelSource};
 use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Model) -> Result<()> {
@@ -42,6 +44,22 @@ pub(crate) fn run(global: &Global, command: &args::Model) -> Result<()> {
         eprintln!("hint: name a GPU with `--gpu` for the table over batches and ranks");
     }
     output::print(global, &report)
+}
+
+/// The model of a capture and what it is to be priced on, if one is given.
+pub(super) fn context(source: &ModelSource) -> Result<Option<ModelContext>> {
+    let Some(path) = &source.config else { return Ok(None) };
+    let mut context = ModelContext::new(model::load(path)?);
+    if let Some(path) = &source.gpu_spec {
+        context.hardware = Hardware::builtin().with_gpu_file(path)?;
+    }
+    if let Some(name) = &source.gpu {
+        context.hardware.gpu(name)?;
+    }
+    context.gpu.clone_from(&source.gpu);
+    context.link = source.link.as_deref().map(LinkKind::from_name).transpose()?;
+    context.context = source.context;
+    Ok(Some(context))
 }
 
 fn phases(command: &args::Model, deployment: Option<&Deployment>) -> Vec<Phase> {

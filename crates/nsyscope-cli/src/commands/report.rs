@@ -3,9 +3,7 @@
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
 use nsyscope::expect::Expectation;
-use nsyscope::hardware::{Hardware, LinkKind};
-use nsyscope::model;
-use nsyscope::report::{ModelContext, Report, ReportOptions};
+use nsyscope::report::{Report, ReportOptions};
 
 use super::Outcome;
 use crate::args::{self, Global};
@@ -21,20 +19,10 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     if command.all_findings {
         options = options.findings(usize::MAX);
     }
-    if let Some(deployment) = super::deployment::read(&command.deployment)? {
+    if let Some(deployment) = super::deployment::read(&command.model.deployment)? {
         options = options.deployment(deployment);
     }
-    if let Some(path) = &command.config {
-        let mut context = ModelContext::new(model::load(path)?);
-        if let Some(path) = &command.gpu_spec {
-            context.hardware = Hardware::builtin().with_gpu_file(path)?;
-        }
-        if let Some(name) = &command.gpu {
-            context.hardware.gpu(name)?;
-        }
-        context.gpu.clone_from(&command.gpu);
-        context.link = command.link.as_deref().map(LinkKind::from_name).transpose()?;
-        context.context = command.context;
+    if let Some(context) = super::model::context(&command.model)? {
         options = options.model(context);
     }
     let classifier = super::classifier(global)?;

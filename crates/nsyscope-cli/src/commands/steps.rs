@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nsyscope::analysis::Classes;
 use nsyscope::capture::ReadOptions;
-use nsyscope::report::{StepsReport, TypicalStep};
+use nsyscope::report::{DeploymentSection, ResolvedModel, StepsReport, TypicalStep};
 use nsyscope::segment::{Phase, StepOptions, Steps};
 use nsyscope::{Error, ErrorKind};
 
@@ -13,6 +13,8 @@ use crate::output;
 pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
     // Checked before a long read.
     let options = options(&command.source)?;
+    let deployment = super::deployment::read(&command.model.deployment)?;
+    let context = super::model::context(&command.model)?;
     let classifier = super::classifier(global)?;
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     if let Some(rank) = command.rank
@@ -30,8 +32,22 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
             StepPhase::Prefill => Phase::Prefill,
             StepPhase::Mixed => Phase::Mixed,
         };
-        let typical =
-            TypicalStep::find(&run, &classes, &steps, phase, command.batch, command.rank)?;
+        let attribution = context
+            .map(|context| {
+                let deployment = DeploymentSection::new(&run, deployment.as_ref())?;
+                ResolvedModel::new(&context, &run, deployment.as_ref())?
+                    .attribute(&context, &run, &classes, &steps)
+            })
+            .transpose()?;
+        let typical = TypicalStep::find(
+            &run,
+            &classes,
+            &steps,
+            phase,
+            command.batch,
+            command.rank,
+            attribution.as_ref(),
+        )?;
         return output::print(global, &typical);
     }
     let report = StepsReport::new(&run, &classes, &steps, command.layers, |step| {

@@ -19,8 +19,12 @@ pub struct DeploymentSection {
 }
 
 impl DeploymentSection {
-    /// `None` where nothing is known.
-    pub(super) fn new(run: &Run, claimed: Option<&Deployment>) -> Result<Option<Self>> {
+    /// From what the captures recorded and what a file or command line claims; `None` where
+    /// nothing is known.
+    ///
+    /// # Errors
+    /// The record of the profiled command is one that cannot have run.
+    pub fn new(run: &Run, claimed: Option<&Deployment>) -> Result<Option<Self>> {
         let mut ran = None;
         for trace in run.traces() {
             if ran.is_none() {

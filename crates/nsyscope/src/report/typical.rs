@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::{ActivityKind, Classes, WallClock, share};
+use crate::attribute::Attribution;
 use crate::capture::NONE;
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::format;
@@ -63,7 +64,7 @@ pub struct Spread {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FamilyRow {
-    /// The family, such as `moe`.
+    /// The family, such as `moe`; with a model the first part of operations' names.
     pub family: String,
     /// Its part of the wall time in ns; concurrent work shares each instant.
     pub exposed_ns: i64,
@@ -71,13 +72,15 @@ pub struct FamilyRow {
     pub share: f64,
 }
 
-/// The time of one category in one kind of layer.
+/// The time of one operation (without a model: of one category) in one kind of layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PartRow {
     /// `dense`, `moe`, ...; `outside` of all layers.
     pub layer: &'static str,
-    /// The category.
+    /// The model's operation; null where no model was given or none explains the kernels.
+    pub op: Option<&'static str>,
+    /// The category: the operation's, else that of the kernels.
     pub category: String,
     /// Activities.
     pub calls: u64,
@@ -85,6 +88,10 @@ pub struct PartRow {
     pub exposed_ns: i64,
     /// Of the step's wall time.
     pub share: f64,
+    /// The least time of the operation in these layers, in ns; null where unknown.
+    pub floor_ns: Option<i64>,
+    /// `exposed_ns` minus the floor, in ns.
+    pub headroom_ns: Option<i64>,
     /// The kernels in it, longest first.
     pub kernels: Vec<PartKernel>,
 }
@@ -105,12 +112,72 @@ pub struct PartKernel {
     pub share: f64,
 }
 
+/// What tells activities of a step apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    layer: &'static str,
+    op: Option<&'static str>,
+    category: u32,
+    name: u32,
+}
+
+/// The activities of one key.
+struct Fact {
+    key: Key,
+    op_category: Option<&'static str>,
+    calls: u64,
+    /// How many of them are their operation's main kernel: one a call of the operation.
+    main: u64,
+    busy_ns: i64,
+}
+
+impl Fact {
+    const NONE: Self = Self {
+        key: Key { layer: OUTSIDE, op: None, category: NONE, name: NONE },
+        op_category: None,
+        calls: 0,
+        main: 0,
+        busy_ns: 0,
+    };
+}
+
+/// The least time of one call of each operation, in the steps of one phase and batch.
+struct Floors(BTreeMap<&'static str, f64>);
+
+impl Floors {
+    fn new(attribution: Option<&Attribution>, step: &Step) -> Self {
+        let mut sums: BTreeMap<&'static str, (f64, u64)> = BTreeMap::new();
+        let phases = attribution.map_or(&[][..], |known| &known.phases);
+        let of = phases
+            .iter()
+            .filter(|phase| (phase.key.phase, phase.key.batch) == (step.phase, step.batch));
+        for row in of.flat_map(|phase| &phase.ops) {
+            if let Some(floor) = row.floor_ns {
+                let sum = sums.entry(row.op).or_default();
+                sum.0 += floor as f64;
+                sum.1 += row.calls;
+            }
+        }
+        Self(
+            sums.into_iter()
+                .filter(|(_, (_, calls))| *calls > 0)
+                .map(|(op, (floor, calls))| (op, floor / calls as f64))
+                .collect(),
+        )
+    }
+
+    fn of(&self, op: &str, calls: u64) -> Option<i64> {
+        self.0.get(op).map(|floor| (floor * calls as f64).round() as i64)
+    }
+}
+
 /// What stands for activities that are in no layer.
 const OUTSIDE: &str = "outside";
 
 impl TypicalStep {
     /// The median step of a phase, of one batch where given, on one rank (the first that has any
-    /// where not given). Without a batch the most frequent one is taken.
+    /// where not given). Without a batch the most frequent one is taken. With an attribution the
+    /// parts are operations, without one categories.
     ///
     /// # Errors
     /// [`ErrorKind::MissingData`] where there is no such step.
@@ -121,6 +188,7 @@ impl TypicalStep {
         phase: Phase,
         batch: Option<u32>,
         rank: Option<u32>,
+        attribution: Option<&Attribution>,
     ) -> Result<Self> {
         let wanted = |step: &Step| step.phase == phase && (batch.is_none() || step.batch == batch);
         let on = steps
@@ -148,16 +216,25 @@ impl TypicalStep {
             p90_ns: at(9),
             max_ns: at(10),
         };
-        Ok(Self::of(run, classes, on, median, spread))
+        Ok(Self::of(run, classes, on, median, spread, attribution))
     }
 
-    fn of(run: &Run, classes: &Classes, rank: &RankSteps, step: &Step, spread: Spread) -> Self {
+    fn of(
+        run: &Run,
+        classes: &Classes,
+        rank: &RankSteps,
+        step: &Step,
+        spread: Spread,
+        attribution: Option<&Attribution>,
+    ) -> Self {
         let file = run.ranks()[rank.rank as usize].file;
         let trace = &run.traces()[file];
-        // Every (kind of layer, category, name) is a class of its own; copies have no name.
-        let mut groups: BTreeMap<(&'static str, u32, u32), u32> = BTreeMap::new();
-        let mut facts: Vec<((&'static str, u32, u32), u64, i64)> = Vec::new();
+        // Every (kind of layer, operation, category, name) is a class of its own; copies have no name.
+        let mut groups: BTreeMap<Key, u32> = BTreeMap::new();
+        let mut facts: Vec<Fact> = Vec::new();
         let own: Vec<_> = rank.activities_of(step).collect();
+        let at_rank = attribution
+            .and_then(|known| known.ranks.iter().position(|found| found.rank == rank.rank));
         let mut class_of = Vec::with_capacity(own.len());
         for &(position, activity) in &own {
             let layer = step
@@ -165,19 +242,26 @@ impl TypicalStep {
                 .iter()
                 .find(|layer| (layer.first as usize..layer.last as usize).contains(&position))
                 .map_or(OUTSIDE, |layer| layer.kind.as_str());
-            let category = classes.activity(file, trace, activity);
+            let assignment =
+                attribution.zip(at_rank).and_then(|(known, rank)| known.of(rank, position));
             let name = match activity.table {
                 ActivityKind::Kernel => trace.kernels().name()[activity.row as usize],
                 _ => NONE,
             };
-            let key = (layer, category, name);
+            let key = Key {
+                layer,
+                op: assignment.map(|a| a.op),
+                category: classes.activity(file, trace, activity),
+                name,
+            };
             let group = *groups.entry(key).or_insert_with(|| {
-                facts.push((key, 0, 0));
+                facts.push(Fact { key, op_category: assignment.map(|a| a.category), ..Fact::NONE });
                 facts.len() as u32 - 1
             });
             let fact = &mut facts[group as usize];
-            fact.1 += 1;
-            fact.2 += activity.end - activity.start;
+            fact.calls += 1;
+            fact.main += u64::from(assignment.is_some_and(|a| a.main));
+            fact.busy_ns += activity.end - activity.start;
             class_of.push(group);
         }
         let mut clock = WallClock::new(facts.len());
@@ -186,32 +270,44 @@ impl TypicalStep {
         }
         let wall = clock.finish();
         let wall_ns = step.wall_ns();
-        let mut parts: BTreeMap<(&'static str, u32), PartRow> = BTreeMap::new();
+        let floors = Floors::new(attribution, step);
+        let mut parts: BTreeMap<(&'static str, Option<&'static str>, u32), PartRow> =
+            BTreeMap::new();
         let mut families: BTreeMap<&str, i64> = BTreeMap::new();
-        for (&((layer, category, name), calls, busy_ns), &exposed_ns) in
-            facts.iter().zip(&wall.exposed_ns)
-        {
+        for (fact, &exposed_ns) in facts.iter().zip(&wall.exposed_ns) {
+            let Key { layer, op, category, name } = fact.key;
             let text = &classes.categories()[category as usize];
-            *families.entry(text.family()).or_default() += exposed_ns;
-            let part = parts.entry((layer, category)).or_insert_with(|| PartRow {
+            // Operations are named by their part of the model first: attn, moe, tp, ...
+            let family = op.map_or_else(|| text.family(), |op| op.split('.').next().unwrap_or(op));
+            *families.entry(family).or_default() += exposed_ns;
+            // An operation is one part whatever the categories of its kernels.
+            let key = (layer, op, if op.is_some() { NONE } else { category });
+            let part = parts.entry(key).or_insert_with(|| PartRow {
                 layer,
-                category: text.as_str().to_owned(),
+                op,
+                category: fact.op_category.unwrap_or_else(|| text.as_str()).to_owned(),
                 calls: 0,
                 exposed_ns: 0,
                 share: 0.0,
+                floor_ns: None,
+                headroom_ns: None,
                 kernels: Vec::new(),
             });
-            part.calls += calls;
+            part.calls += fact.calls;
             part.exposed_ns += exposed_ns;
             part.share = share(part.exposed_ns, wall_ns);
+            if let Some(floor) = op.and_then(|op| floors.of(op, fact.main)) {
+                part.floor_ns = Some(part.floor_ns.unwrap_or(0) + floor);
+            }
+            part.headroom_ns = part.floor_ns.map(|floor| part.exposed_ns - floor);
             part.kernels.push(PartKernel {
                 name: if name == NONE {
                     text.as_str().to_owned()
                 } else {
                     trace.kernel_names()[name as usize].demangled.to_string()
                 },
-                calls,
-                busy_ns,
+                calls: fact.calls,
+                busy_ns: fact.busy_ns,
                 exposed_ns,
                 share: share(exposed_ns, wall_ns),
             });
@@ -300,23 +396,31 @@ impl TypicalStep {
             format::ns(self.idle_ns)
         ));
         blocks.push(Block::Paragraph(format!("{}.", families.join(", "))));
+        let by_op = self.parts.iter().any(|part| part.op.is_some());
         let mut grid = Grid::new(&[
             ("share", Kind::Number),
             ("wall", Kind::Number),
             ("busy", Kind::Number),
             ("calls", Kind::Number),
+            ("floor", Kind::Number),
+            ("headroom", Kind::Number),
             ("layer", Kind::Words),
-            ("category / kernel", Kind::Name),
+            (if by_op { "operation / kernel" } else { "category / kernel" }, Kind::Name),
         ])
-        .only_from("busy", 90);
+        .only_from("busy", 90)
+        .only_from("floor", if by_op { 80 } else { usize::MAX })
+        .only_from("headroom", if by_op { 100 } else { usize::MAX });
+        let time = |ns: Option<i64>| ns.map_or_else(String::new, format::ns);
         for part in &self.parts {
             grid.strong_row(vec![
                 format::percent(part.share),
                 format::ns(part.exposed_ns),
                 String::new(),
                 format::count(part.calls),
+                time(part.floor_ns),
+                time(part.headroom_ns),
                 part.layer.to_owned(),
-                part.category.clone(),
+                part.op.map_or_else(|| part.category.clone(), str::to_owned),
             ]);
             for kernel in &part.kernels {
                 grid.row(vec![
@@ -325,6 +429,8 @@ impl TypicalStep {
                     format::ns(kernel.busy_ns),
                     format::count(kernel.calls),
                     String::new(),
+                    String::new(),
+                    String::new(),
                     format!("  {}", format::kernel(&kernel.name)),
                 ]);
             }
@@ -332,6 +438,8 @@ impl TypicalStep {
         grid.strong_row(vec![
             format::percent(share(self.idle_ns, self.wall_ns)),
             format::ns(self.idle_ns),
+            String::new(),
+            String::new(),
             String::new(),
             String::new(),
             String::new(),
@@ -344,9 +452,18 @@ impl TypicalStep {
             String::new(),
             format::count(self.parts.iter().map(|part| part.calls).sum()),
             String::new(),
+            String::new(),
+            String::new(),
             "in all".to_owned(),
         ]);
         blocks.push(Block::Grid(grid));
+        if by_op {
+            blocks.push(Block::Paragraph(
+                "floor: the least time of the operation on this GPU and link; experts are taken to be \
+                 hit evenly, so where fewer are hit their floor is too high and the headroom negative."
+                    .to_owned(),
+            ));
+        }
         Document(blocks)
     }
 }
