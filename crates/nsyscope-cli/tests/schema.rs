@@ -57,7 +57,7 @@ fn it_is_a_json_schema_of_2020_12() {
     for (name, definition) in schema["$defs"].as_object().unwrap() {
         let root = ["kernels", "info"].contains(&name.as_str());
         assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
-        if definition["type"] == "object" && name != "later" {
+        if definition["type"] == "object" {
             assert_eq!(definition["additionalProperties"], false, "{name}");
         }
     }
@@ -91,6 +91,34 @@ fn answers_on_captures_that_mislead_are_valid_too() {
         valid(&report, hazard.name, &answer(&["report"], &files));
         valid(&info, hazard.name, &answer(&["info"], &files));
         valid(&kernels, hazard.name, &answer(&["kernels"], &files));
+    }
+}
+
+/// With a model and a deployment the report has more to say.
+#[test]
+fn answers_with_a_model_are_valid_too() {
+    let report = validator(None);
+    let config = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/models/kimi-k2.5-like.json")
+        .into_os_string()
+        .into_string()
+        .unwrap();
+    for more in [&[][..], &["--command", "vllm serve kimi -tp 8", "--context", "4096"]] {
+        let words = [&["report", "--config", &config, "--expect", "comm>=1%"], more].concat();
+        let found = answer(&words, &[fixture("kimi_tp8_decode")]);
+        valid(&report, "kimi_tp8_decode", &found);
+        let ops = found["ops"].as_array().unwrap();
+        // What operations and idle time take is what the steps took, to the nanosecond.
+        let of = |value: &Value| value.as_i64().unwrap();
+        let sum: i64 = ops.iter().map(|row| of(&row["wall_ns"])).sum();
+        let rows = |key: &str, ns: &str| -> i64 {
+            let rows = found[key].as_array().unwrap().iter();
+            rows.filter(|row| row["phase"] == "decode").map(|row| of(&row[ns])).sum()
+        };
+        assert_eq!(sum, rows("breakdown", "exposed_ns"));
+        let experts = ops.iter().find(|row| row["op"] == "moe.experts.gate_up").unwrap();
+        assert_eq!((&experts["n"], &experts["k"]), (&json!(512), &json!(7168)));
+        assert_eq!(experts["impossible"], false);
     }
 }
 
