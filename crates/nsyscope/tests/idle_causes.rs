@@ -23,7 +23,7 @@ fn find(path: &Path, options: &StepOptions) -> Found {
     let run = Run::open([path], &OpenOptions::new()).unwrap();
     let classes = Classes::new(&run, &Classifier::builtin());
     let steps = Steps::find(&run, &classes, options);
-    let idle = Idle::find(&run, &steps);
+    let idle = Idle::find(&run, &steps, &step_times(&run, &classes, &steps));
     Found { run, classes, steps, idle }
 }
 

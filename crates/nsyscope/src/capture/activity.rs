@@ -227,6 +227,9 @@ pub(crate) trait Extra:
     const COLUMNS: &'static [&'static str];
     /// Takes a row; `false` where a needed value is unreadable.
     fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool;
+    /// Makes room for so many rows more, so that appending them moves nothing; only the largest
+    /// table gains by it.
+    fn reserve(&mut self, _rows: usize) {}
     /// Appends the rows of a later chunk.
     fn append(&mut self, later: Self);
 }
@@ -275,7 +278,9 @@ pub(crate) fn read<X: Extra>(
 ) -> Result<(ActivityColumns, X)> {
     let expressions: Vec<String> =
         COMMON.iter().chain(X::COLUMNS).map(|column| table.column_or_null(column)).collect();
-    let mut chunks = scan(capture, table, &expressions, ActivitySink::<X>::default)?.into_iter();
+    let chunks = scan(capture, table, &expressions, ActivitySink::<X>::default)?;
+    let rows: usize = chunks.iter().skip(1).map(|chunk| chunk.columns.len()).sum();
+    let mut chunks = chunks.into_iter();
     let mut faults = Faults::default();
     let mut columns = ActivityColumns::default();
     let mut extra = X::default();
@@ -286,6 +291,11 @@ pub(crate) fn read<X: Extra>(
         translate(&mut columns.stream, &map);
         extra = first.extra;
         faults.add(first.faults);
+        columns.start.reserve_exact(rows);
+        columns.end.reserve_exact(rows);
+        columns.stream.reserve_exact(rows);
+        columns.correlation.reserve_exact(rows);
+        extra.reserve(rows);
     }
     for mut chunk in chunks {
         let map = streams.absorb(&chunk.streams);

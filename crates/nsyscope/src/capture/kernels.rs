@@ -104,6 +104,12 @@ impl Extra for KernelExtra {
         true
     }
 
+    fn reserve(&mut self, rows: usize) {
+        self.name.reserve_exact(rows);
+        self.geometry.reserve_exact(rows);
+        self.node.reserve_exact(rows);
+    }
+
     fn append(&mut self, mut later: Self) {
         translate(&mut later.name, &self.names.absorb(&later.names));
         translate(&mut later.geometry, &self.geometries.absorb(&later.geometries));

@@ -98,7 +98,7 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
 
 /// Rows that one chunk should hold: large enough that a chunk's fixed cost
 /// vanishes, small enough that two cores share a table evenly.
-const CHUNK_ROWS: i64 = 1 << 17;
+const CHUNK_ROWS: i64 = 1 << 16;
 
 /// Reads the given columns (SQL expressions) of a table into sinks, one a chunk of rows, in row order.
 ///
@@ -122,7 +122,9 @@ where
         let mut worker = Worker::new(capture.connection(), make);
         return Ok(worker.run(&sql, []).map_err(wrap)?.into_iter().collect());
     }
-    let bounds = format!("SELECT min(_rowid_), max(_rowid_) FROM {name}");
+    // Two subqueries: each is a seek, where both functions in one query would read every row.
+    let bounds =
+        format!("SELECT (SELECT min(_rowid_) FROM {name}), (SELECT max(_rowid_) FROM {name})");
     let (low, high) = capture
         .connection()
         .query_row(&bounds, [], |row| {

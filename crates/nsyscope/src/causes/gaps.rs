@@ -26,13 +26,16 @@ pub(super) struct Gap {
     pub(super) call: Option<u32>,
 }
 
-/// A gap, what ran last before it and what first after.
-struct Bare {
-    start: i64,
-    end: i64,
+/// A gap that the launch of the activity behind it explains.
+struct Open {
+    /// Its index among the gaps.
+    gap: usize,
+    /// The activities that ran last before it and first after.
     before: usize,
     after: usize,
-    /// Whether an earlier activity of the same launch came before: a graph that runs already.
+    /// The call that launched the latter.
+    call: u32,
+    /// Whether an earlier activity of the same launch came before.
     inside: bool,
 }
 
@@ -50,25 +53,38 @@ fn columns<'a>(trace: &'a Trace, activity: &Activity) -> &'a ActivityColumns {
     }
 }
 
-fn bare(trace: &Trace, activities: &[Activity]) -> Vec<Bare> {
-    let mut out = Vec::new();
+/// All gaps, and which of them are not yet explained: those that no running graph covers.
+fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
+    let (mut gaps, mut open) = (Vec::new(), Vec::new());
     let mut begun = vec![false; trace.api().len()];
-    let Some(first) = activities.first() else { return out };
+    let Some(first) = activities.first() else { return (gaps, open) };
     let (mut covered, mut last) = (first.start, 0);
     for (i, activity) in activities.iter().enumerate() {
         let call = launch(trace, activity);
         let again = call != NONE && std::mem::replace(&mut begun[call as usize], true);
-        // Without API rows the correlation id alone ties the nodes of a replay together.
-        let inside =
-            if call == NONE { same_replay(trace, &activities[last], activity) } else { again };
         if activity.start > covered {
-            out.push(Bare { start: covered, end: activity.start, before: last, after: i, inside });
+            // Without API rows the correlation id alone ties the nodes of a replay together.
+            let inside =
+                if call == NONE { same_replay(trace, &activities[last], activity) } else { again };
+            let cause = match (call, inside) {
+                (NONE, true) => Some(Cause::Graph),
+                (NONE, false) => Some(Cause::Unknown),
+                (call, true) if trace.api_kind(call as usize) == ApiKind::LaunchGraph => {
+                    Some(Cause::Graph)
+                }
+                _ => None,
+            };
+            if cause.is_none() {
+                open.push(Open { gap: gaps.len(), before: last, after: i, call, inside });
+            }
+            let cause = cause.unwrap_or(Cause::Unknown);
+            gaps.push(Gap { start: covered, end: activity.start, cause, call: None });
         }
         if activity.end >= covered {
             (covered, last) = (activity.end, i);
         }
     }
-    out
+    (gaps, open)
 }
 
 fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
@@ -88,61 +104,37 @@ pub(super) fn find<'a>(
     activities: &[Activity],
     paces: impl Iterator<Item = &'a Tally>,
 ) -> Vec<Gap> {
-    let gaps = bare(trace, activities);
-    if gaps.is_empty() {
-        return Vec::new();
-    }
+    let (mut gaps, open) = walk(trace, activities);
     let api = trace.api();
     let silence =
         Tally::median_interval(paces).map_or(0.0, |interval| interval * SILENT_INTERVALS) as i64;
     let silence = silence.max(SILENCE_NS);
-    let latency = idle_latency(trace, activities, &gaps);
-    gaps.into_iter()
-        .map(|gap| {
-            let (cause, call) = classify(trace, activities, &gap, |call| {
-                let (began, returned) = (api.start()[call as usize], api.end()[call as usize]);
-                if began >= gap.start {
-                    host.before(call, gap.start).cause(gap.end - gap.start, silence)
-                } else if returned >= gap.start || gap.end - began <= latency {
-                    // Under way when the GPU ran dry, or as fast as a launch can be.
-                    (Cause::Launch, None)
-                } else {
-                    let same = activities[gap.before].stream == activities[gap.after].stream;
-                    let short = gap.end - gap.start <= DISPATCH_NS;
-                    (if same && short { Cause::Dispatch } else { Cause::Dependency }, None)
-                }
-            });
-            Gap { start: gap.start, end: gap.end, cause, call }
-        })
-        .collect()
-}
-
-fn classify(
-    trace: &Trace,
-    activities: &[Activity],
-    gap: &Bare,
-    by_launch: impl Fn(u32) -> (Cause, Option<u32>),
-) -> (Cause, Option<u32>) {
-    let call = launch(trace, &activities[gap.after]);
-    match (call, gap.inside) {
-        (NONE, true) => (Cause::Graph, None),
-        (NONE, false) => (Cause::Unknown, None),
-        (call, true) if trace.api_kind(call as usize) == ApiKind::LaunchGraph => {
-            (Cause::Graph, None)
-        }
-        (call, _) => by_launch(call),
+    let latency = idle_latency(trace, &gaps, &open);
+    for of in open {
+        let gap = &mut gaps[of.gap];
+        let (began, returned) = (api.start()[of.call as usize], api.end()[of.call as usize]);
+        (gap.cause, gap.call) = if began >= gap.start {
+            host.before(of.call, gap.start).cause(gap.end - gap.start, silence)
+        } else if returned >= gap.start || gap.end - began <= latency {
+            // Under way when the GPU ran dry, or as fast as a launch can be.
+            (Cause::Launch, None)
+        } else {
+            let same = activities[of.before].stream == activities[of.after].stream;
+            let short = gap.end - gap.start <= DISPATCH_NS;
+            (if same && short { Cause::Dispatch } else { Cause::Dependency }, None)
+        };
     }
+    gaps
 }
 
 /// What a launch takes to reach an idle GPU, in ns from the beginning of the call: the median
 /// of those that found it idle. Longer calls are those that do more than launch.
-fn idle_latency(trace: &Trace, activities: &[Activity], gaps: &[Bare]) -> i64 {
-    let mut delays: Vec<i64> = gaps
+fn idle_latency(trace: &Trace, gaps: &[Gap], open: &[Open]) -> i64 {
+    let mut delays: Vec<i64> = open
         .iter()
-        .filter_map(|gap| {
-            let call = launch(trace, &activities[gap.after]);
-            let began =
-                (call != NONE && !gap.inside).then(|| trace.api().start()[call as usize])?;
+        .filter(|of| !of.inside)
+        .filter_map(|of| {
+            let (gap, began) = (&gaps[of.gap], trace.api().start()[of.call as usize]);
             (began >= gap.start).then_some(gap.end - began)
         })
         .collect();

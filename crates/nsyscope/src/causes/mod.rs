@@ -12,7 +12,7 @@ mod pace;
 
 use std::collections::BTreeMap;
 
-use crate::analysis::Activity;
+use crate::analysis::WallTime;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps};
 
@@ -39,18 +39,18 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Finds the causes.
+    /// Finds the causes; `step_times` are those of [`crate::segment::step_times`].
     ///
     /// What another step, or work of no step, runs in a gap of a step is [`Cause::Other`]. For
-    /// each step the parts sum to the `idle_ns` of [`crate::segment::step_times`], for each rank
+    /// each step the parts sum to its `idle_ns` there, for each rank
     /// to that of [`crate::analysis::rank_times`].
-    pub fn find(run: &Run, steps: &Steps) -> Self {
+    pub fn find(run: &Run, steps: &Steps, step_times: &[Vec<WallTime>]) -> Self {
         let mut out = Self::default();
         let mut blames: BTreeMap<PhaseKey, BTreeMap<(Cause, &str), Blame>> = BTreeMap::new();
         let mut paces: BTreeMap<PhaseKey, pace::Tally> = BTreeMap::new();
         // By capture: several ranks share its calls.
         let mut hosts: Vec<Option<Host<'_>>> = run.traces().iter().map(|_| None).collect();
-        for rank in &steps.ranks {
+        for (rank, times) in steps.ranks.iter().zip(step_times) {
             let file = run.ranks()[rank.rank as usize].file;
             let trace = &run.traces()[file];
             let host = hosts[file].get_or_insert_with(|| Host::new(trace));
@@ -59,7 +59,7 @@ impl Idle {
             let mut whole = IdleTime::default();
             let mut in_step = vec![false; gaps.len()];
             let mut of_steps = Vec::with_capacity(rank.steps.len());
-            for step in &rank.steps {
+            for (step, time) in rank.steps.iter().zip(times) {
                 let key = PhaseKey { phase: step.phase, batch: step.batch };
                 let mut idle = IdleTime::default();
                 let first = gaps.partition_point(|gap| gap.start < step.start_ns);
@@ -79,8 +79,7 @@ impl Idle {
                             .add(gap.length());
                     }
                 }
-                let all = own_idle(rank.activities_of(step).map(|(_, activity)| activity));
-                idle.add(Cause::Other, all - idle.total_ns());
+                idle.add(Cause::Other, time.idle_ns - idle.total_ns());
                 out.phases.entry(key).or_default().merge(&idle);
                 of_steps.push(idle);
             }
@@ -122,18 +121,6 @@ impl Idle {
         }
         out
     }
-}
-
-/// The time between activities in order of start in which none of them ran, in ns.
-fn own_idle<'a>(activities: impl Iterator<Item = &'a Activity>) -> i64 {
-    let mut covered = None;
-    let mut idle = 0;
-    for activity in activities {
-        let until = covered.get_or_insert(activity.start);
-        idle += (activity.start - *until).max(0);
-        *until = (*until).max(activity.end);
-    }
-    idle
 }
 
 impl Gap {

@@ -78,6 +78,8 @@ pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally
                 .map(|(_, activity)| launch(trace, activity))
                 .filter(|&call| call != NONE),
         );
+        // The nodes of a replay repeat their launch: most go before the sort.
+        calls.dedup();
         calls.sort_unstable();
         calls.dedup();
         let tally = out.entry(PhaseKey { phase: step.phase, batch: step.batch }).or_default();

@@ -209,23 +209,23 @@ impl Facts<'_> {
     /// caller. `times` is what [`crate::segment::step_times`] says of the steps, `phases` what
     /// [`crate::segment::phase_times`] does.
     pub fn of_steps(
-        run: &Run,
         classes: &Classes,
         steps: &Steps,
         times: &[Vec<WallTime>],
         phases: &BTreeMap<PhaseKey, PhaseTime>,
         idle: &Idle,
+        small: &SmallWork,
     ) -> Self {
         let mut out = Self::default();
         for (&key, phase) in phases {
             let mut facts = PhaseFacts::new(key, phase, idle);
+            (facts.short, facts.pageable) = small.phases.get(&key).cloned().unwrap_or_default();
             // Typical of each rank: ranks that wait differ from those that are waited for.
             let mut typicals = Typicals::default();
             // Wall time, idle time and tokens.
             let mut all: Vec<(i64, i64, Option<u32>)> = Vec::new();
             let (mut tokens, mut known) = (0u64, true);
             for ((rank, times), idle) in steps.ranks.iter().zip(times).zip(&idle.steps) {
-                let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
                 let mut count = 0;
                 let mut walls = Vec::new();
                 let mut causes: Vec<Vec<i64>> = vec![Vec::new(); Cause::ALL.len()];
@@ -245,20 +245,6 @@ impl Facts<'_> {
                     }
                     for (values, &ns) in exposed.iter_mut().zip(&time.exposed_ns) {
                         values.push(ns);
-                    }
-                    for (_, activity) in rank.activities_of(step) {
-                        let (row, ns) = (activity.row as usize, activity.end - activity.start);
-                        match activity.table {
-                            ActivityKind::Kernel => facts.short.add(ns),
-                            ActivityKind::Memcpy => {
-                                let table = trace.memcpys();
-                                let ends = [table.source()[row], table.destination()[row]];
-                                if ends.contains(&MemoryKind::Pageable) {
-                                    facts.pageable.add(table.bytes()[row], ns);
-                                }
-                            }
-                            ActivityKind::Graph | ActivityKind::Memset => {}
-                        }
                     }
                 }
                 if count > 0 {
@@ -290,7 +276,41 @@ impl Facts<'_> {
             out.phases.push(facts);
         }
         out.phases.sort_by_key(|phase| std::cmp::Reverse(phase.total_wall_ns));
-        out.kinds = run.traces().iter().map(crate::capture::Trace::kind).collect();
+        out
+    }
+}
+
+/// What steps run that costs more than it does: short kernels, and copies of pageable memory.
+#[derive(Clone, Debug, Default)]
+pub struct SmallWork {
+    phases: BTreeMap<PhaseKey, (ShortKernels, CopyFacts)>,
+}
+
+impl SmallWork {
+    /// Looks at every activity of every step.
+    pub fn find(run: &Run, steps: &Steps) -> Self {
+        let mut out = Self::default();
+        for rank in &steps.ranks {
+            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+            for step in &rank.steps {
+                let key = PhaseKey { phase: step.phase, batch: step.batch };
+                let (short, pageable) = out.phases.entry(key).or_default();
+                for (_, activity) in rank.activities_of(step) {
+                    let (row, ns) = (activity.row as usize, activity.end - activity.start);
+                    match activity.table {
+                        ActivityKind::Kernel => short.add(ns),
+                        ActivityKind::Memcpy => {
+                            let table = trace.memcpys();
+                            let ends = [table.source()[row], table.destination()[row]];
+                            if ends.contains(&MemoryKind::Pageable) {
+                                pageable.add(table.bytes()[row], ns);
+                            }
+                        }
+                        ActivityKind::Graph | ActivityKind::Memset => {}
+                    }
+                }
+            }
+        }
         out
     }
 }

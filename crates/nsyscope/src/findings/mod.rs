@@ -11,7 +11,8 @@ mod rules;
 pub(crate) mod samples;
 
 pub use facts::{
-    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels, WarmUp,
+    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels,
+    SmallWork, WarmUp,
 };
 pub use finding::{Evidence, Figure, Finding, Severity};
 

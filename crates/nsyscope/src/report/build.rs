@@ -11,7 +11,7 @@ use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
 use crate::expect::{Expectation, Sample};
-use crate::findings::{self, Facts, PhaseFacts};
+use crate::findings::{self, Facts, PhaseFacts, SmallWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -134,10 +134,10 @@ impl Report {
         let (whole, stepped) = side_by_side(
             options.threads,
             || Whole::of(run, &classes),
-            || Stepped::of(run, &classes, &options.steps),
+            || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, idle } = stepped;
+        let Stepped { steps, step_times, phases, small, idle } = stepped;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -180,8 +180,9 @@ impl Report {
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
         }
-        let mut facts = Facts::of_steps(run, &classes, &steps, &step_times, &phases, &idle);
+        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
         complete(&mut facts, &in_steps, model.as_ref());
+        facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
         facts.start_up = &start_up;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
@@ -285,19 +286,20 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
+    small: SmallWork,
     idle: Idle,
 }
 
 impl Stepped {
-    fn of(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
-        let steps = Steps::find(run, classes, options);
+    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Self {
+        let steps = Steps::find(run, classes, &options.steps);
         let step_times = step_times(run, classes, &steps);
-        Self {
-            phases: phase_times(run, classes, &steps, &step_times),
-            idle: Idle::find(run, &steps),
-            steps,
-            step_times,
-        }
+        let (idle, (phases, small)) = side_by_side(
+            options.threads,
+            || Idle::find(run, &steps, &step_times),
+            || (phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
+        );
+        Self { steps, step_times, phases, small, idle }
     }
 }
 
