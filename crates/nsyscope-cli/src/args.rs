@@ -227,6 +227,12 @@ pub(crate) struct StepSource {
     /// Find steps without NVTX
     #[arg(long, conflicts_with = "step_nvtx")]
     pub(crate) ignore_nvtx: bool,
+    /// Tokens of each step whose tokens the capture does not show
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) assume_tokens: Option<u32>,
+    /// Requests of each step whose requests the capture does not show
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) assume_batch: Option<u32>,
 }
 
 /// What a step computes.

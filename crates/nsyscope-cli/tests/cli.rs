@@ -52,6 +52,26 @@ fn the_report_says_what_matters_first() {
 }
 
 #[test]
+fn what_is_assumed_of_steps_is_marked_as_such() {
+    let hidden = fixture("b2_graph_level");
+    let words = ["steps", "--ignore-nvtx"];
+    let assumed = [&words[..], &["--assume-tokens", "8", "--assume-batch", "4"]].concat();
+    let unknown = run(args(&[&words[..], &["--format", "json"]].concat(), &[&hidden])).json();
+    assert!(unknown["steps"][0]["tokens"].is_null() && unknown["steps"][0]["batch"].is_null());
+    let text = run(args(&assumed, &[&hidden])).answer();
+    assert_eq!(text.matches("8 (assumed)").count(), 6, "{text}");
+    let json = run(args(&[&assumed[..], &["--format", "json"]].concat(), &[&hidden])).json();
+    assert_eq!(json["steps"][5]["tokens"], 8);
+    assert_eq!(json["steps"][5]["batch"], 4);
+    assert_eq!(json["steps"][5]["tokens_witness"], "given");
+    // What the capture shows goes before what is assumed.
+    let shown = fixture("d7_kimi_tp2");
+    let json = run(args(&[&assumed[..], &["--format", "json"]].concat(), &[&shown])).json();
+    let steps = json["steps"].as_array().unwrap();
+    assert!(steps.iter().any(|s| s["tokens_witness"] != "given"), "{json}");
+}
+
+#[test]
 fn an_expectation_that_does_not_hold_is_a_failed_gate() {
     let kimi = fixture("kimi_tp8_decode");
     let expect = |words: &[&str]| {

@@ -61,6 +61,8 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
 pub(super) fn options(source: &StepSource) -> Result<StepOptions> {
     let mut options = StepOptions::new();
     options.ignore_nvtx = source.ignore_nvtx;
+    options.tokens = source.assume_tokens;
+    options.batch = source.assume_batch;
     if let Some(text) = &source.step_nvtx {
         options.step_nvtx = Some(regex::Regex::new(text).map_err(|error| {
             Error::new(

@@ -219,7 +219,7 @@ impl Facts<'_> {
         let mut out = Self::default();
         for (&key, phase) in phases {
             let mut facts = PhaseFacts::new(key, phase, idle);
-            (facts.short, facts.pageable) = small.phases.get(&key).cloned().unwrap_or_default();
+            (facts.short, facts.pageable) = small.phases.get(&key).copied().unwrap_or_default();
             // Typical of each rank: ranks that wait differ from those that are waited for.
             let mut typicals = Typicals::default();
             // Wall time, idle time and tokens.

@@ -90,7 +90,11 @@ impl StepsReport {
                 step.index.to_string(),
                 step.phase.as_str().to_owned(),
                 or_unknown(step.batch),
-                or_unknown(step.tokens),
+                // What was typed is not what was measured.
+                match (step.tokens, step.tokens_witness.as_deref()) {
+                    (Some(tokens), Some("given")) => format!("{tokens} (assumed)"),
+                    (tokens, _) => or_unknown(tokens),
+                },
                 step.padded_tokens.map_or_else(String::new, |tokens| tokens.to_string()),
                 format::ns(step.wall_ns),
                 format::ns(step.busy_ns),
