@@ -717,9 +717,10 @@ impl Report {
         }
         if !ops.is_empty() {
             blocks.push(Block::Paragraph(
-                "per step: part of the wall time; reached: floor over measured; headroom: measured \
-                 minus floor, per step; !: faster than possible, so model, deployment or tokens are not \
-                 as given."
+                "share: of the time that kernels fill; per step: part of the wall time, concurrent \
+                 work sharing each instant; reached, headroom: the floor against the durations of the \
+                 op's kernels, which are more than that where they overlap; !: faster than possible, so \
+                 model, deployment or tokens are not as given."
                     .to_owned(),
             ));
         }

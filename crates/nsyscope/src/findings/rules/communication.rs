@@ -194,6 +194,24 @@ fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding
             ),
         )
         .try_this("Give --config (and --deploy): the model says how large the messages are."),
+        // Too long for latency, and far longer than the bytes need.
+        Some(part) if done >= SHORT_NS => Finding::of_phase(
+            "communication.latency",
+            phase,
+            transfer,
+            format!(
+                "{label}: {share} is what {} {} cost a step once all ranks are there; its bytes \
+                 need {} of that on the link that the floor counts on, so the path it takes decides",
+                format::count(calls),
+                row.kind,
+                format::percent(part),
+            ),
+        )
+        .try_this(
+            "See which path it takes (NCCL_DEBUG=INFO): peer-to-peer that is off or impossible \
+             (NCCL_P2P_DISABLE, containers without shared memory), a protocol for small messages \
+             (LL) on large ones (NCCL_PROTO), or a slower link than assumed (give it with --link).",
+        ),
         _ => Finding::of_phase(
             "communication.latency",
             phase,
@@ -355,6 +373,29 @@ mod tests {
             "communication.bandwidth"
         );
         assert_eq!(found(Some(&long), None, Some(floor(5_000.0)))[0].0, "communication.latency");
+    }
+
+    #[test]
+    fn large_messages_on_a_slow_path_are_not_called_small() {
+        let (long, short) = (row(0.05, 2_000_000), row(0.05, 30_000));
+        let text = |row: &CollectiveRow| {
+            let mut phase = samples::phase(10_000_000);
+            phase.categories.push(samples::category("comm/all_reduce", 4_000_000));
+            phase.collectives.push(row);
+            let mut facts = samples::floor(1_000.0);
+            facts.collectives.push(CollectiveFloor {
+                kind: "all_reduce",
+                count: 12,
+                message_bytes: 1.6e7,
+                floor_ns: 30_000.0,
+                transfer_ns: 20_000.0,
+            });
+            phase.floor = Some(facts);
+            moving(&phase, row, 3_800_000).title
+        };
+        assert!(text(&long).contains("its bytes need 1.0 % of that"), "{}", text(&long));
+        assert!(!text(&long).contains("small"));
+        assert!(text(&short).contains("bandwidth of the link"), "{}", text(&short));
     }
 
     #[test]
