@@ -15,6 +15,18 @@ pub enum ActivityKind {
     Memset,
 }
 
+impl ActivityKind {
+    /// The table's columns.
+    pub fn columns(self, trace: &Trace) -> &ActivityColumns {
+        match self {
+            Self::Kernel => trace.kernels(),
+            Self::Graph => trace.graphs(),
+            Self::Memcpy => trace.memcpys(),
+            Self::Memset => trace.memsets(),
+        }
+    }
+}
+
 /// One interval on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
@@ -30,14 +42,24 @@ pub struct Activity {
     pub stream: u32,
 }
 
+impl Activity {
+    /// The API row that launched it; [`NONE`](crate::capture::NONE) where unknown.
+    pub fn launch(&self, trace: &Trace) -> u32 {
+        self.table.columns(trace).launch()[self.row as usize]
+    }
+
+    /// Its correlation id, which tells the replays of CUDA graphs apart within a process;
+    /// [`NONE`](crate::capture::NONE) where there is none.
+    pub fn correlation(&self, trace: &Trace) -> u32 {
+        self.table.columns(trace).correlation()[self.row as usize]
+    }
+}
+
 /// The activities of a capture in order of start; where several start together, kernels first.
 pub fn activities(trace: &Trace) -> impl Iterator<Item = Activity> + '_ {
-    let tables: [(ActivityKind, &ActivityColumns); 4] = [
-        (ActivityKind::Kernel, trace.kernels()),
-        (ActivityKind::Graph, trace.graphs()),
-        (ActivityKind::Memcpy, trace.memcpys()),
-        (ActivityKind::Memset, trace.memsets()),
-    ];
+    let tables =
+        [ActivityKind::Kernel, ActivityKind::Graph, ActivityKind::Memcpy, ActivityKind::Memset]
+            .map(|table| (table, table.columns(trace)));
     let mut next = [0usize; 4];
     // Kernels are by far the most: the earliest of the others is looked for only once it has
     // been handed out.

@@ -160,7 +160,7 @@ impl<'a> Tally<'a> {
     }
 
     pub(super) fn add(&mut self, step: &Step, alignment: &Arc<Alignment>, work: &[Work]) {
-        let key = PhaseKey { phase: step.phase, batch: step.batch };
+        let key = step.key();
         let group = self.groups.entry(key).or_insert_with(|| Group {
             steps: 0,
             wall_ns: 0,

@@ -4,7 +4,7 @@ use super::cause::Cause;
 use super::host::Host;
 use super::pace::Tally;
 use crate::analysis::{Activity, ActivityKind};
-use crate::capture::{ActivityColumns, ApiKind, NONE, Trace};
+use crate::capture::{ApiKind, NONE, Trace};
 
 /// From one activity to the next on the same stream a GPU takes a few µs at most; queued work
 /// that starts later than this waited for something.
@@ -39,20 +39,6 @@ struct Open {
     inside: bool,
 }
 
-/// The launch of an activity.
-pub(super) fn launch(trace: &Trace, activity: &Activity) -> u32 {
-    columns(trace, activity).launch()[activity.row as usize]
-}
-
-fn columns<'a>(trace: &'a Trace, activity: &Activity) -> &'a ActivityColumns {
-    match activity.table {
-        ActivityKind::Kernel => trace.kernels(),
-        ActivityKind::Graph => trace.graphs(),
-        ActivityKind::Memcpy => trace.memcpys(),
-        ActivityKind::Memset => trace.memsets(),
-    }
-}
-
 /// All gaps, and which of them are not yet explained: those that no running graph covers.
 fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
     let (mut gaps, mut open) = (Vec::new(), Vec::new());
@@ -60,7 +46,7 @@ fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
     let Some(first) = activities.first() else { return (gaps, open) };
     let (mut covered, mut last) = (first.start, 0);
     for (i, activity) in activities.iter().enumerate() {
-        let call = launch(trace, activity);
+        let call = activity.launch(trace);
         let again = call != NONE && std::mem::replace(&mut begun[call as usize], true);
         if activity.start > covered {
             // Without API rows the correlation id alone ties the nodes of a replay together.
@@ -93,7 +79,7 @@ fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
         ActivityKind::Memcpy => trace.memcpys().in_graph(activity.row as usize),
         ActivityKind::Graph | ActivityKind::Memset => false,
     };
-    let id = |activity: &Activity| columns(trace, activity).correlation()[activity.row as usize];
+    let id = |activity: &Activity| activity.correlation(trace);
     node(a) && node(b) && id(a) != NONE && id(a) == id(b)
 }
 

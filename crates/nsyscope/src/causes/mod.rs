@@ -60,7 +60,7 @@ impl Idle {
             let mut in_step = vec![false; gaps.len()];
             let mut of_steps = Vec::with_capacity(rank.steps.len());
             for (step, time) in rank.steps.iter().zip(times) {
-                let key = PhaseKey { phase: step.phase, batch: step.batch };
+                let key = step.key();
                 let mut idle = IdleTime::default();
                 let first = gaps.partition_point(|gap| gap.start < step.start_ns);
                 for (i, gap) in gaps.iter().enumerate().skip(first) {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::gaps::launch;
 use crate::analysis::Distribution;
 use crate::capture::{ApiKind, NONE, Trace};
 use crate::segment::{PhaseKey, RankSteps};
@@ -75,14 +74,14 @@ pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally
         calls.clear();
         calls.extend(
             rank.activities_of(step)
-                .map(|(_, activity)| launch(trace, activity))
+                .map(|(_, activity)| activity.launch(trace))
                 .filter(|&call| call != NONE),
         );
         // The nodes of a replay repeat their launch: most go before the sort.
         calls.dedup();
         calls.sort_unstable();
         calls.dedup();
-        let tally = out.entry(PhaseKey { phase: step.phase, batch: step.batch }).or_default();
+        let tally = out.entry(step.key()).or_default();
         tally.steps += 1;
         let mut before: Option<u32> = None;
         for &call in &calls {

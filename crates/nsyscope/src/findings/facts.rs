@@ -231,7 +231,7 @@ impl Facts<'_> {
                 let mut causes: Vec<Vec<i64>> = vec![Vec::new(); Cause::ALL.len()];
                 let mut exposed: Vec<Vec<i64>> = vec![Vec::new(); classes.categories().len()];
                 for ((step, time), idle) in rank.steps.iter().zip(times).zip(idle) {
-                    if (step.phase, step.batch) != (key.phase, key.batch) {
+                    if step.key() != key {
                         continue;
                     }
                     count += 1;
@@ -293,7 +293,7 @@ impl SmallWork {
         for rank in &steps.ranks {
             let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
             for step in &rank.steps {
-                let key = PhaseKey { phase: step.phase, batch: step.batch };
+                let key = step.key();
                 let (short, pageable) = out.phases.entry(key).or_default();
                 for (_, activity) in rank.activities_of(step) {
                     let (row, ns) = (activity.row as usize, activity.end - activity.start);

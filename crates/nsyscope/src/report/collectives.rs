@@ -31,7 +31,7 @@ impl StepCollectives {
                 return None;
             }
             let step = &steps.ranks[rank].steps[step as usize];
-            Some(PhaseKey { phase: step.phase, batch: step.batch })
+            Some(step.key())
         };
         let mut keys: BTreeSet<Option<PhaseKey>> = BTreeSet::new();
         for call in matched.calls() {

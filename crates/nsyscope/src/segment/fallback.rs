@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::passes::{LONG_IDLE_NS, anchors};
 use super::pick::mode;
 use super::roles::{GRAPH, Role, SEND_RECV};
-use super::sequence::{Sequence, correlation};
+use super::sequence::Sequence;
 use crate::analysis::{Activity, ActivityKind};
 use crate::capture::Trace;
 
@@ -23,7 +23,7 @@ pub(super) fn graph_steps(trace: &Trace, sequence: &Sequence) -> Vec<Range<usize
         if sequence.role[i] & GRAPH == 0 {
             continue;
         }
-        let launch = correlation(trace, activity);
+        let launch = activity.correlation(trace);
         // Replays overlap by little: the last few launches are enough to look at.
         let open = replays.iter_mut().rev().take(4).find(|(other, _)| *other == launch);
         if let Some((_, replay)) = open {

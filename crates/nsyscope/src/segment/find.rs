@@ -11,7 +11,7 @@ use super::nvtx::{Ranges, Said, Vocabulary, known, ranges};
 use super::passes::{self, End};
 use super::pick::mode;
 use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
-use super::sequence::{Sequence, correlation, launch, sequences};
+use super::sequence::{Sequence, sequences};
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
 use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
@@ -148,7 +148,7 @@ fn by_nvtx(
     let mut step_of: Vec<u32> = sequence
         .activities
         .iter()
-        .map(|activity| match launch(trace, activity) {
+        .map(|activity| match activity.launch(trace) {
             NONE => NONE,
             call => ranges.of_call[call as usize],
         })
@@ -357,7 +357,7 @@ fn resolve(
             step.end_ns = step.end_ns.max(activity.end);
             step.kernels += u32::from(activity.table == ActivityKind::Kernel);
             if role & GRAPH != 0 {
-                let id = correlation(trace, activity);
+                let id = activity.correlation(trace);
                 if launches.last() != Some(&id) && !launches.contains(&id) {
                     launches.push(id);
                 }

@@ -64,7 +64,7 @@ pub fn phase_times(
         let mut keys: Vec<PhaseKey> = Vec::new();
         let mut group_of: Vec<usize> = Vec::with_capacity(rank.steps.len());
         for step in &rank.steps {
-            let key = PhaseKey { phase: step.phase, batch: step.batch };
+            let key = step.key();
             group_of.push(keys.iter().position(|known| *known == key).unwrap_or_else(|| {
                 keys.push(key);
                 keys.len() - 1

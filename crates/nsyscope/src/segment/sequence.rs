@@ -3,7 +3,7 @@
 use super::roles::{COUNTS, GRAPH, Role, roles};
 use super::tokens::NameRules;
 use crate::analysis::{Activity, ActivityKind, Classes, activities};
-use crate::capture::{ActivityColumns, ApiKind, NONE, Trace};
+use crate::capture::{ApiKind, NONE};
 use crate::run::Run;
 
 /// One rank's activities in order of start, and a column each for what is asked of them often.
@@ -12,26 +12,6 @@ pub(super) struct Sequence {
     pub(super) activities: Vec<Activity>,
     pub(super) role: Vec<Role>,
     pub(super) class: Vec<u16>,
-}
-
-/// The table that an activity's row is in.
-pub(super) fn columns(trace: &Trace, table: ActivityKind) -> &ActivityColumns {
-    match table {
-        ActivityKind::Kernel => trace.kernels(),
-        ActivityKind::Graph => trace.graphs(),
-        ActivityKind::Memcpy => trace.memcpys(),
-        ActivityKind::Memset => trace.memsets(),
-    }
-}
-
-/// The API row that launched an activity; [`NONE`] where unknown.
-pub(super) fn launch(trace: &Trace, activity: &Activity) -> u32 {
-    columns(trace, activity.table).launch()[activity.row as usize]
-}
-
-/// What tells the replays of CUDA graphs apart within a process.
-pub(super) fn correlation(trace: &Trace, activity: &Activity) -> u32 {
-    columns(trace, activity.table).correlation()[activity.row as usize]
 }
 
 /// The sequences of a capture's ranks, by rank.
@@ -97,7 +77,7 @@ pub(super) fn sequences(
             }
         };
         let in_graph = node || {
-            let launch = launch(trace, &activity);
+            let launch = activity.launch(trace);
             launch != NONE && graph_call[calls[launch as usize] as usize]
         };
         let sequence = &mut out[rank as usize];

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::layers::Layer;
+use super::phase_time::PhaseKey;
 use crate::analysis::Activity;
 use crate::capture::NONE;
 
@@ -180,6 +181,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// What it is grouped by.
+    pub fn key(&self) -> PhaseKey {
+        PhaseKey { phase: self.phase, batch: self.batch }
+    }
+
     /// From the first activity's start to the last one's end, in ns.
     pub fn wall_ns(&self) -> i64 {
         self.end_ns - self.start_ns

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::capture::ActivityColumns;
 use crate::run::Run;
 
 use super::super::activities::{Activity, ActivityKind};
@@ -159,12 +158,7 @@ impl Scene<'_> {
             let window = arrival.since as usize..arrival.position as usize;
             for &Item { table, row } in &self.items[rank as usize][window] {
                 let at = row as usize;
-                let columns: &ActivityColumns = match table {
-                    ActivityKind::Kernel => trace.kernels(),
-                    ActivityKind::Graph => trace.graphs(),
-                    ActivityKind::Memcpy => trace.memcpys(),
-                    ActivityKind::Memset => trace.memsets(),
-                };
+                let columns = table.columns(trace);
                 let start = columns.start()[at].max(from);
                 let end = columns.end()[at].min(until);
                 if end <= start {
