@@ -35,8 +35,12 @@ fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
         return;
     };
     let steady_wait = crate::analysis::share(skew.steady_wait_ns, skew.steady_time_ns);
-    let wait = (exposed as f64 * steady_wait).round() as i64;
-    let transfer = exposed - wait;
+    // Steady calls alone would miss a wait that comes once in every step: transfer is never more
+    // than was measured on average.
+    let measured: i64 = phase.collectives.iter().map(|r| r.transfer_ns.unwrap_or(r.time_ns)).sum();
+    let transfer = (exposed as f64 * (1.0 - steady_wait)).round() as i64;
+    let transfer = transfer.min(measured / phase.steps.max(1) as i64);
+    let wait = exposed - transfer;
     // A wait and a transfer of the same time are two findings: they have different cures.
     let split = |finding: Finding| {
         finding
@@ -338,6 +342,17 @@ mod tests {
         let moves = row(0.05, 30_000);
         assert_eq!(found(Some(&moves), None, None), [("communication.latency", Some(3_800_000))]);
         assert_eq!(found(None, None, None), [("communication.exposed", Some(4_000_000))]);
+    }
+
+    #[test]
+    fn a_wait_that_comes_once_a_step_is_no_transfer() {
+        let mut once = row(0.05, 30_000);
+        // Of 4 ms a step, and 20 steps of both ranks, 0.5 ms each move bytes.
+        once.transfer_ns = Some(10_000_000);
+        assert_eq!(
+            found(Some(&once), None, None),
+            [("communication.skew", Some(3_500_000)), ("communication.latency", Some(500_000))]
+        );
     }
 
     #[test]
