@@ -126,6 +126,7 @@ Examples:
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --save-baseline base.json    what nsyscope compare needs of this run
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
 
 An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
@@ -150,6 +151,9 @@ pub(crate) struct Report {
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,
+    /// Save the report with its steps as samples, for nsyscope compare; as JSON, a few hundred kB
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) save_baseline: Option<PathBuf>,
 }
 
 /// What a capture is: versions, host, GPUs, tables, and what is missing.

@@ -24,6 +24,7 @@ use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::samples::{Sources, StepSamples};
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -47,6 +48,8 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// Whether the report holds the steps as samples, so that it can be compared with others.
+    pub samples: bool,
 }
 
 impl Default for ReportOptions {
@@ -59,6 +62,7 @@ impl Default for ReportOptions {
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            samples: false,
         }
     }
 }
@@ -101,6 +105,13 @@ impl ReportOptions {
     #[must_use]
     pub fn expect(mut self, expectation: Expectation) -> Self {
         self.expectations.push(expectation);
+        self
+    }
+
+    /// Holds the steps as samples too, so that the report can be compared with others.
+    #[must_use]
+    pub fn samples(mut self) -> Self {
+        self.samples = true;
         self
     }
 
@@ -171,13 +182,14 @@ impl Report {
             summary.distrust("rows were lost, so steps may lack work");
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let (mut model, mut ops) = (None, None);
+        let (mut model, mut ops, mut attribution) = (None, None, None);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
-            let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            let found = resolved.attribute(context, run, &classes, &steps)?;
             let mut section = ModelSection::new(context, resolved, &summary)?;
-            section.warnings.extend(OpsSection::warnings(&attribution));
-            ops = Some(OpsSection::rows(&attribution));
+            section.warnings.extend(OpsSection::warnings(&found));
+            ops = Some(OpsSection::rows(&found));
+            attribution = Some(found);
             model = Some(section);
         }
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
@@ -188,12 +200,22 @@ impl Report {
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = samples(&facts);
+        let measured = samples(&facts);
         let expectations = options
             .expectations
             .iter()
-            .map(|expectation| expectation.measure(&samples, &findings))
+            .map(|expectation| expectation.measure(&measured, &findings))
             .collect::<Result<Vec<_>>>()?;
+        let samples = options.samples.then(|| {
+            StepSamples::new(&Sources {
+                run,
+                classes: &classes,
+                steps: &steps,
+                idle: &idle,
+                matched: &matched,
+                attribution: attribution.as_ref(),
+            })
+        });
         Ok(Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -251,6 +273,7 @@ impl Report {
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            samples,
             findings_shown: options.findings,
         })
     }
@@ -370,6 +393,7 @@ fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {
         nsys_version: first.and_then(|m| m.nsys_version.clone()),
         export_schema: first.and_then(|m| m.export_schema.clone()),
         host: first.and_then(|m| m.host.clone()),
+        driver: first.and_then(|m| m.driver.clone()),
         gpus,
         ranks: run.ranks().iter().map(rank).collect(),
         span_ns: run.traces().iter().filter_map(Trace::span).map(|(s, e)| e - s).max(),

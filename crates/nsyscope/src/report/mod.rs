@@ -6,6 +6,7 @@ mod deployment;
 mod info;
 mod model;
 mod ops;
+mod samples;
 pub mod saved;
 mod steps;
 mod summary;
@@ -20,6 +21,9 @@ pub use deployment::DeploymentSection;
 pub use info::InfoReport;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
+pub use samples::{
+    Column, IdleSamples, LayerCount, MOST_STEPS, PartSamples, PhaseSamples, StepSamples,
+};
 pub use saved::SavedReport;
 pub use steps::StepsReport;
 pub use summary::KernelsReport;
@@ -92,6 +96,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<Expected>>,
+    /// The steps as samples, for comparisons; absent where they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<StepSamples>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,
@@ -109,6 +116,8 @@ pub struct CaptureSection {
     pub export_schema: Option<String>,
     /// The machine of the first file.
     pub host: Option<String>,
+    /// The NVIDIA driver of the first file.
+    pub driver: Option<String>,
     /// The GPUs of all files.
     pub gpus: Vec<GpuSection>,
     /// The ranks.
