@@ -35,6 +35,7 @@ answer!(
     nsyscope::report::InfoReport,
     nsyscope::report::StepsReport,
     nsyscope::report::TypicalStep,
+    nsyscope::compare::Comparison,
     nsyscope::model_report::ModelReport
 );
 

@@ -394,6 +394,7 @@ fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {
         export_schema: first.and_then(|m| m.export_schema.clone()),
         host: first.and_then(|m| m.host.clone()),
         driver: first.and_then(|m| m.driver.clone()),
+        session_start_utc_ns: first.and_then(|m| m.session_start_utc_ns),
         gpus,
         ranks: run.ranks().iter().map(rank).collect(),
         span_ns: run.traces().iter().filter_map(Trace::span).map(|(s, e)| e - s).max(),

@@ -118,6 +118,8 @@ pub struct CaptureSection {
     pub host: Option<String>,
     /// The NVIDIA driver of the first file.
     pub driver: Option<String>,
+    /// Unix time of the first file's zero, in ns.
+    pub session_start_utc_ns: Option<i64>,
     /// The GPUs of all files.
     pub gpus: Vec<GpuSection>,
     /// The ranks.

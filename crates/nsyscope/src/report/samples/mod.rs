@@ -112,23 +112,33 @@ impl StepSamples {
     pub fn pick(&self, wanted: impl Fn(usize) -> bool) -> Self {
         let mut out = self.clone();
         for phase in &mut out.phases {
-            let kept: Vec<usize> = (0..phase.kept as usize).filter(|&step| wanted(step)).collect();
-            let thin = |column: &mut Column| {
-                let values: Vec<i64> = kept.iter().map(|&step| column.get(step)).collect();
-                *column = Column::new(&values);
-            };
-            phase.tokens.iter_mut().for_each(thin);
-            thin(&mut phase.graph_launches);
-            thin(&mut phase.wall_ns);
-            phase.idle.iter_mut().for_each(|idle| thin(&mut idle.ns));
-            for part in &mut phase.parts {
-                thin(&mut part.calls);
-                thin(&mut part.ns);
-            }
-            phase.kept = kept.len() as u32;
-            phase.steps = phase.kept;
+            *phase = phase.pick(&wanted);
         }
         out.phases.retain(|phase| phase.kept > 0);
+        out
+    }
+}
+
+impl PhaseSamples {
+    /// The same with those steps alone whose number among the steps kept is wanted.
+    #[must_use]
+    pub fn pick(&self, wanted: impl Fn(usize) -> bool) -> Self {
+        let mut out = self.clone();
+        let kept: Vec<usize> = (0..self.kept as usize).filter(|&step| wanted(step)).collect();
+        let thin = |column: &mut Column| {
+            let values: Vec<i64> = kept.iter().map(|&step| column.get(step)).collect();
+            *column = Column::new(&values);
+        };
+        out.tokens.iter_mut().for_each(thin);
+        thin(&mut out.graph_launches);
+        thin(&mut out.wall_ns);
+        out.idle.iter_mut().for_each(|idle| thin(&mut idle.ns));
+        for part in &mut out.parts {
+            thin(&mut part.calls);
+            thin(&mut part.ns);
+        }
+        out.kept = kept.len() as u32;
+        out.steps = out.kept;
         out
     }
 }

@@ -26,6 +26,9 @@ pub struct SavedCapture {
     /// The NVIDIA driver of the first.
     #[serde(default)]
     pub driver: Option<String>,
+    /// Unix time of the first file's zero, in ns.
+    #[serde(default)]
+    pub session_start_utc_ns: Option<i64>,
     /// The GPUs of all.
     pub gpus: Vec<SavedGpu>,
     /// The ranks.
