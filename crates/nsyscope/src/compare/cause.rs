@@ -34,8 +34,8 @@ pub struct Cause {
 
 /// The causes of the change of a table's steps, what contributes most in its direction first.
 pub(super) fn causes(table: &Table) -> Vec<Cause> {
-    let whole = table.estimate(&table.all()).delta();
-    let delta = |parts: &[usize]| table.estimate(parts).delta();
+    let whole = table.delta(&table.all());
+    let delta = |parts: &[usize]| table.delta(parts);
     let mut out: Vec<Cause> = groups(table, By::Category)
         .into_iter()
         .map(|group| {
@@ -79,7 +79,7 @@ pub(super) fn causes(table: &Table) -> Vec<Cause> {
 
 /// The kernel of some parts whose time changed most.
 fn main_kernel(table: &Table, parts: &[usize]) -> Option<String> {
-    let size = |part: usize| table.estimate(&[part]).delta().abs();
+    let size = |part: usize| table.delta(&[part]).abs();
     let most =
         parts.iter().copied().max_by(|&a, &b| size(a).total_cmp(&size(b)).then(b.cmp(&a)))?;
     match &table.parts[most] {

@@ -96,6 +96,11 @@ impl Table {
         Estimate { base, new, error: variance.sqrt().max(1.0), df, enough }
     }
 
+    /// The change of some parts together without its error, in ns a step and rank.
+    pub(super) fn delta(&self, parts: &[usize]) -> f64 {
+        self.new.mean(parts) - self.base.mean(parts)
+    }
+
     /// Every part's time on either side in whole ns a step and rank, and the totals; the parts sum
     /// to them.
     pub(super) fn whole(&self, groups: &[Vec<usize>]) -> [(Vec<i64>, i64); 2] {
@@ -218,6 +223,12 @@ impl Half {
         self.centres.iter().map(|centre| centre.block).max().unwrap_or(1)
     }
 
+    fn mean(&self, parts: &[usize]) -> f64 {
+        let factor = self.scale / self.ranks as f64;
+        let sum: f64 = self.centres.iter().map(|centre| centre.mean(parts) * factor).sum();
+        sum / self.centres.len().max(1) as f64
+    }
+
     /// Mean over runs, its variance and degrees of freedom, in ns a step and rank.
     fn centre(&self, parts: &[usize]) -> (f64, f64, f64) {
         let factor = self.scale / self.ranks as f64;
@@ -242,23 +253,23 @@ impl Half {
     }
 
     fn whole(&self, groups: &[Vec<usize>]) -> (Vec<i64>, i64) {
-        let sums: Vec<i128> = groups
-            .iter()
-            .map(|parts| {
-                self.centres
-                    .iter()
-                    .map(|centre| {
-                        let sum: i128 = parts.iter().map(|&part| centre.sums[part]).sum();
-                        let mean = (sum << DIGITS) / (centre.count.max(1) * self.ranks) as i128;
-                        if (self.scale - 1.0).abs() < f64::EPSILON {
-                            mean
-                        } else {
-                            (mean as f64 * self.scale) as i128
-                        }
-                    })
-                    .sum()
-            })
-            .collect();
+        // Parts are rounded before they are summed, so that any grouping of them has one total.
+        let fixed = |part: usize| -> i128 {
+            self.centres
+                .iter()
+                .map(|centre| {
+                    let mean =
+                        (centre.sums[part] << DIGITS) / (centre.count.max(1) * self.ranks) as i128;
+                    if (self.scale - 1.0).abs() < f64::EPSILON {
+                        mean
+                    } else {
+                        (mean as f64 * self.scale) as i128
+                    }
+                })
+                .sum()
+        };
+        let sums: Vec<i128> =
+            groups.iter().map(|parts| parts.iter().map(|&part| fixed(part)).sum()).collect();
         apportion(&sums, (self.centres.len().max(1) as i128) << DIGITS)
     }
 }

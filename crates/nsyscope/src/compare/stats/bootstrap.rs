@@ -4,8 +4,8 @@ use super::blocks::block_length;
 use super::centre::{central, order, resampled, trimmed};
 use super::rng::Random;
 
-/// So many resamples: the standard error of a standard error is then 2.5 %.
-const RESAMPLES: usize = 800;
+/// So many resamples: the standard error of a standard error is then 3.5 %.
+const RESAMPLES: usize = 400;
 
 /// Steps of one phase of one run: the wall time of each, and how it is shared out among parts.
 #[derive(Clone, Debug, Default, PartialEq)]
