@@ -186,3 +186,32 @@ fn columns(db: &Connection, table: &str) -> Result<Vec<String>> {
     let columns = rows.query_map([table], |r| r.get(0))?.collect::<rusqlite::Result<_>>()?;
     Ok(columns)
 }
+
+/// Adds `ns` of idle time in the middle of every gap of the GPU that is `least` ns long or longer:
+/// with the right `least`, between steps alone.
+///
+/// # Errors
+/// As [`slow`].
+pub fn pause(capture: &Path, least: i64, ns: i64) -> Result<Edited> {
+    let db = open(capture)?;
+    let spans: Vec<(i64, i64)> = db
+        .prepare(&format!("SELECT start, end FROM {KERNELS} ORDER BY start"))
+        .and_then(|mut rows| rows.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(Error::sql(KERNELS))?;
+    let mut points = Vec::new();
+    let mut covered = i64::MAX;
+    for (start, end) in spans {
+        if start.saturating_sub(covered) >= least {
+            points.push(covered + (start - covered) / 2);
+        }
+        covered = if covered == i64::MAX { end } else { covered.max(end) };
+    }
+    let gaps = points.len() as i64;
+    let later = points.clone();
+    map_times(
+        &db,
+        move |t| t + ns * points.partition_point(|&point| point <= t) as i64,
+        move |t| t + ns * later.partition_point(|&point| point < t) as i64,
+    )?;
+    Ok(Edited { kernels: 0, added_ns: ns * gaps })
+}

@@ -8,6 +8,7 @@ use nsyscope::compare::{CompareOptions, Comparison, PhaseChange, Verdict, compar
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions, SavedReport};
 use nsyscope_testkit::TempCapture;
+use nsyscope_testkit::layout::decode::{DecodeRun, decode_run};
 
 use crate::common::{captures_below, fixtures, shared};
 
@@ -98,4 +99,11 @@ pub(crate) fn assert_adds_up(comparison: &Comparison) {
             assert_eq!(sum(|row| row.delta_ns), phase.delta_ns);
         }
     }
+}
+
+/// A small run that was written out, changed by `edit`.
+pub(crate) fn written(run: &DecodeRun, edit: impl Fn(&Path)) -> SavedReport {
+    let file = decode_run(run).write().unwrap();
+    edit(file.path());
+    saved(&[file.path()])
 }
