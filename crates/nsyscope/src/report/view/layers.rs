@@ -83,14 +83,19 @@ fn deviation(heat: &LayerHeat, layer: u32) -> Option<String> {
         .take(SHOWN_OPS)
         .map(signed)
         .collect();
-    let than = if change < 0.0 { "less" } else { "more" };
-    let mut line = format!(
-        "layer {layer} ({}) takes {}, {} {than} than the usual {}",
-        row.kind,
-        format::ns(row.wall_ns),
-        format::percent(change.abs()),
-        format::ns(usual),
-    );
+    let whole = heat.deviations.iter().any(|d| d.layer == layer && d.what.is_none());
+    let mut line = format!("layer {layer} ({}) takes ", row.kind);
+    line.push_str(&if whole {
+        let than = if change < 0.0 { "less" } else { "more" };
+        format!(
+            "{}, {} {than} than the usual {}",
+            format::ns(row.wall_ns),
+            format::percent(change.abs()),
+            format::ns(usual),
+        )
+    } else {
+        format!("about the usual {}, but not in the usual parts", format::ns(usual))
+    });
     if !parts.is_empty() {
         line.push_str(&format!(": {}", parts.join(", ")));
     }
