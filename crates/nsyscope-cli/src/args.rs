@@ -196,6 +196,9 @@ pub(crate) struct Steps {
     /// One row a kernel, copy or fill, in order of start; with --config its operation and shape
     #[arg(long, conflicts_with = "layers")]
     pub(crate) kernels: bool,
+    /// One row a replay of a CUDA graph: its wall time, and how much of it is busy and idle
+    #[arg(long, conflicts_with_all = ["layers", "kernels", "typical"])]
+    pub(crate) graphs: bool,
     /// The median step of a phase, kernel by kernel
     #[arg(long, value_enum, value_name = "PHASE", conflicts_with = "phase")]
     pub(crate) typical: Option<StepPhase>,

@@ -51,6 +51,9 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
     if command.kernels {
         report = report.with_kernels(&run, &classes, &steps, attribution);
     }
+    if command.graphs {
+        report = report.with_graphs(&run, &steps);
+    }
     output::print(global, &report)
 }
 

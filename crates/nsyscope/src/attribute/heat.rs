@@ -460,18 +460,16 @@ mod tests {
     #[test]
     fn a_layer_is_its_cells_and_its_idle_time() {
         use crate::analysis::ActivityKind;
-        let activity = |start, end| Activity {
-            table: ActivityKind::Kernel,
-            row: 0,
-            start,
-            end,
-            stream: 0,
-        };
+        let activity =
+            |start, end| Activity { table: ActivityKind::Kernel, row: 0, start, end, stream: 0 };
         let mut samples = Samples::default();
         // One after the other with a gap, then two at once with a third beside both.
         samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], 2);
         samples.add(&[(activity(0, 10), 0), (activity(4, 20), 1), (activity(25, 30), 1)], 2);
-        assert_eq!((samples.walls.as_slice(), samples.idles.as_slice()), (&[20, 30][..], &[4, 5][..]));
+        assert_eq!(
+            (samples.walls.as_slice(), samples.idles.as_slice()),
+            (&[20, 30][..], &[4, 5][..])
+        );
         assert_eq!(samples.cells[&0], [10, 7]);
         assert_eq!(samples.cells[&1], [6, 18]);
     }

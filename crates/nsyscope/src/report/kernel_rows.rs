@@ -48,8 +48,7 @@ pub(super) fn kernel_rows(
 ) -> Vec<StepKernelRow> {
     let file = run.ranks()[rank.rank as usize].file;
     let trace = &run.traces()[file];
-    let at =
-        attribution.and_then(|known| known.ranks.iter().position(|ops| ops.rank == rank.rank));
+    let at = attribution.and_then(|known| known.ranks.iter().position(|ops| ops.rank == rank.rank));
     let mut covered = step.start_ns;
     rank.activities_of(step)
         .map(|(position, activity)| {

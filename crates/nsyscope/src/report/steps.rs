@@ -7,7 +7,9 @@ use crate::attribute::Attribution;
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::format;
 use crate::run::Run;
-use crate::segment::{LayerRow, Selected, StepMethod, StepRow, Steps, StepsRows, step_times};
+use crate::segment::{
+    GraphReplay, LayerRow, Selected, StepMethod, StepRow, Steps, StepsRows, step_times,
+};
 
 use super::kernel_rows::{StepKernelRow, kernel_grid, kernel_rows};
 
@@ -42,6 +44,9 @@ pub struct StepEntry {
     /// Its kernels, copies and fills in order of start, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_rows: Option<Vec<StepKernelRow>>,
+    /// The replays of CUDA graphs in it, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph_replays: Option<Vec<GraphReplay>>,
 }
 
 impl StepsReport {
@@ -56,7 +61,7 @@ impl StepsReport {
             steps: rows
                 .steps
                 .into_iter()
-                .map(|row| StepEntry { row, kernel_rows: None })
+                .map(|row| StepEntry { row, kernel_rows: None, graph_replays: None })
                 .collect(),
             reasons: steps
                 .ranks
@@ -79,6 +84,16 @@ impl StepsReport {
     ) -> Self {
         for (entry, (rank, step)) in self.steps.iter_mut().zip(steps.iter()) {
             entry.kernel_rows = Some(kernel_rows(run, classes, rank, step, attribution));
+        }
+        self
+    }
+
+    /// Adds the replays of CUDA graphs of every step; the arguments must be those that this was
+    /// made from.
+    #[must_use]
+    pub fn with_graphs(mut self, run: &Run, steps: &Steps) -> Self {
+        for (entry, (rank, step)) in self.steps.iter_mut().zip(steps.iter()) {
+            entry.graph_replays = Some(rank.replays(run, step));
         }
         self
     }
@@ -106,12 +121,21 @@ impl StepsReport {
             blocks.push(Block::Paragraph("no steps: none were found, or none match".to_owned()));
             return Document(blocks);
         }
+        if self.steps.iter().any(|step| step.graph_replays.is_some()) {
+            blocks.push(Block::Grid(self.replays()));
+            blocks.push(Block::Paragraph(
+                "wall: first to last activity of the graph; ?: traced as a whole, which hides what ran \
+                 inside (record with --cuda-graph-trace=node to see it)."
+                    .to_owned(),
+            ));
+            return Document(blocks);
+        }
         let layers = self.steps.iter().any(|step| step.row.layer_spans.is_some());
         if self.steps.iter().all(|step| step.kernel_rows.is_none()) {
             blocks.push(Block::Grid(if layers { self.layers() } else { self.step_grid() }));
             return Document(blocks);
         }
-        for StepEntry { row, kernel_rows } in &self.steps {
+        for StepEntry { row, kernel_rows, .. } in &self.steps {
             let batch = row.batch.map_or_else(String::new, |batch| format!(", batch {batch}"));
             blocks.push(Block::Heading(format!(
                 "Step {} of rank {}: {}{batch}, {} in {}, busy {}",
@@ -122,7 +146,10 @@ impl StepsReport {
                 format::ns(row.wall_ns),
                 format::percent(crate::analysis::share(row.busy_ns, row.wall_ns)),
             )));
-            blocks.push(Block::Grid(kernel_grid(kernel_rows.as_deref().unwrap_or(&[]), row.start_ns)));
+            blocks.push(Block::Grid(kernel_grid(
+                kernel_rows.as_deref().unwrap_or(&[]),
+                row.start_ns,
+            )));
         }
         blocks.push(Block::Paragraph(KERNELS_NOTE.to_owned()));
         Document(blocks)
@@ -199,6 +226,39 @@ impl StepsReport {
                     format::percent(crate::analysis::share(wall_ns, step.wall_ns)),
                     deviation.map_or_else(String::new, |part| format!("{:+.1} %", part * 100.0)),
                     format::ns(start_ns - step.start_ns),
+                ]);
+            }
+        }
+        grid
+    }
+
+    fn replays(&self) -> Grid {
+        let mut grid = Grid::new(&[
+            ("rank", Kind::Number),
+            ("step", Kind::Number),
+            ("phase", Kind::Words),
+            ("batch", Kind::Number),
+            ("replay", Kind::Number),
+            ("from step's start", Kind::Number),
+            ("wall", Kind::Number),
+            ("busy", Kind::Number),
+            ("idle", Kind::Number),
+            ("kernels, copies", Kind::Number),
+        ]);
+        let known = |ns: Option<i64>| ns.map_or_else(|| "?".to_owned(), format::ns);
+        for StepEntry { row, graph_replays, .. } in &self.steps {
+            for (i, replay) in graph_replays.iter().flatten().enumerate() {
+                grid.row(vec![
+                    row.rank.to_string(),
+                    row.index.to_string(),
+                    row.phase.as_str().to_owned(),
+                    row.batch.map_or_else(|| "?".to_owned(), |batch| batch.to_string()),
+                    i.to_string(),
+                    format::ns(replay.start_ns - row.start_ns),
+                    format::ns(replay.wall_ns),
+                    known(replay.busy_ns),
+                    known(replay.idle_ns),
+                    format::count(u64::from(replay.activities)),
                 ]);
             }
         }

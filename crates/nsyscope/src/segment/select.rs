@@ -253,9 +253,7 @@ fn no_step(steps: &Steps, selection: &Selection) -> Error {
     let found = steps.iter().count();
     let hint = match told.as_slice() {
         [] => "no rank ran anything".to_owned(),
-        _ if found == 0 => {
-            steps.ranks.first().map_or_else(String::new, |rank| rank.reason.clone())
-        }
+        _ if found == 0 => steps.ranks.first().map_or_else(String::new, |rank| rank.reason.clone()),
         [(text, _)] => format!("there are: {text}"),
         several => {
             let parts: Vec<String> = several

@@ -114,13 +114,11 @@ impl StepsSummary {
             })
             .collect();
         let rank = steps.selected.and_then(|selected| selected.by.rank);
-        let ranks = || steps.ranks.iter().filter(|known| rank.is_none_or(|rank| known.rank == rank));
+        let ranks =
+            || steps.ranks.iter().filter(|known| rank.is_none_or(|rank| known.rank == rank));
         Self {
             method: steps.method,
-            confidence: ranks()
-                .map(|rank| rank.confidence)
-                .min()
-                .unwrap_or(Confidence::Low),
+            confidence: ranks().map(|rank| rank.confidence).min().unwrap_or(Confidence::Low),
             phases,
             ranks: ranks()
                 .map(|rank| RankSummary {
@@ -268,12 +266,7 @@ impl StepsRows {
                 rank.steps.iter().zip(times).map(|(step, time)| row(rank, step, time, layers))
             })
             .collect();
-        Self {
-            schema: Self::SCHEMA,
-            method: steps.method,
-            selection: steps.selected,
-            steps: rows,
-        }
+        Self { schema: Self::SCHEMA, method: steps.method, selection: steps.selected, steps: rows }
     }
 }
 
