@@ -55,8 +55,7 @@ fn it_is_a_json_schema_of_2020_12() {
     // Every definition is used, and every object says which keys it has.
     let text = docs("report.schema.json");
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        let root =
-            ["kernels", "info", "steps_answer", "typical_answer"].contains(&name.as_str());
+        let root = ["kernels", "info", "steps_answer", "typical_answer"].contains(&name.as_str());
         assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
         if definition["type"] == "object" {
             assert_eq!(definition["additionalProperties"], false, "{name}");

@@ -391,3 +391,69 @@ fn layers_begin_where_the_program_says() {
         }
     }
 }
+
+/// Every replay of a graph, by SQL: its wall time, and the union of its kernels, copies and fills.
+fn replays_by_sql(database: &Path) -> Vec<(i64, i64, i64)> {
+    let db = common::referee(database);
+    let mut of: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
+    for table in ["KERNEL", "MEMCPY", "MEMSET"] {
+        let sql = format!(
+            "SELECT correlationId, start, \"end\" FROM CUPTI_ACTIVITY_KIND_{table} \
+             WHERE graphNodeId IS NOT NULL"
+        );
+        let mut statement = db.prepare(&sql).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let span = (row.get(1).unwrap(), row.get(2).unwrap());
+            of.entry(row.get(0).unwrap()).or_default().push(span);
+        }
+    }
+    let mut out: Vec<(i64, i64, i64)> = of
+        .into_values()
+        .map(|mut spans| {
+            spans.sort_unstable();
+            let (mut busy, mut until) = (0, spans[0].0);
+            for &(start, end) in &spans {
+                busy += (end - start.max(until)).max(0);
+                until = until.max(end);
+            }
+            (spans[0].0, until, busy)
+        })
+        .collect();
+    out.sort_unstable();
+    out
+}
+
+#[test]
+fn replays_have_their_wall_busy_and_idle_time() {
+    let Some(folder) = common::shared("captures") else { return };
+    for (name, count) in
+        [("B1_graph_node", 90), ("B2_graph_graph", 90), ("D5_qwen_fp8_compiled", 0)]
+    {
+        let database = common::plain(&folder.join(name).join(format!("{name}.sqlite.zst")));
+        let run = Run::open([&*database], &OpenOptions::new()).unwrap();
+        let classes = Classes::new(&run, &Classifier::builtin());
+        let steps = Steps::find(&run, &classes, &StepOptions::new());
+        let rank = &steps.ranks[0];
+        let found: Vec<_> = rank.steps.iter().flat_map(|step| rank.replays(&run, step)).collect();
+        if count > 0 {
+            assert_eq!(found.len(), count, "{name}");
+        }
+        if name == "B2_graph_graph" {
+            assert!(found.iter().all(|r| r.busy_ns.is_none() && r.idle_ns.is_none()));
+            assert!(found.iter().all(|r| r.wall_ns > 1_000_000), "{name}");
+            continue;
+        }
+        let expected = replays_by_sql(&database);
+        let mut compared = 0;
+        for replay in &found {
+            let (busy, idle) = (replay.busy_ns.unwrap(), replay.idle_ns.unwrap());
+            assert_eq!(busy + idle, replay.wall_ns, "{name}");
+            let own = (replay.start_ns, replay.end_ns, busy);
+            assert!(expected.binary_search(&own).is_ok(), "{name}: {own:?}");
+            compared += 1;
+        }
+        let launches: u32 = rank.steps.iter().map(|step| step.graph_launches).sum();
+        assert_eq!(compared, launches, "{name}");
+    }
+}
