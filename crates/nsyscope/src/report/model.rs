@@ -233,9 +233,12 @@ impl ModelSection {
                 };
                 let tokens = tokens.round() as u64;
                 let work = match phase.phase {
-                    Phase::Decode => {
-                        Work::decode(u64::from(requests), context.context.unwrap_or(1))
-                    }
+                    Phase::Decode => Work::Decode {
+                        batch: u64::from(requests),
+                        context: context.context.unwrap_or(1),
+                        // Beside its own token, the drafts that a request verifies.
+                        speculative: (tokens / u64::from(requests).max(1)).saturating_sub(1),
+                    },
                     Phase::Prefill => {
                         Work::Prefill { tokens, batch: u64::from(requests), cached: 0 }
                     }
