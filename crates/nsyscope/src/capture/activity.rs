@@ -226,7 +226,7 @@ pub(crate) trait Extra:
     /// Their names in the export, in the order in which `push` finds them from index [`FIRST_EXTRA`].
     const COLUMNS: &'static [&'static str];
     /// Takes a row; `false` where a needed value is unreadable.
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool;
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool;
     /// Makes room for so many rows more, so that appending them moves nothing; only the largest
     /// table gains by it.
     fn reserve(&mut self, _rows: usize) {}
@@ -248,7 +248,7 @@ struct ActivitySink<X> {
 }
 
 impl<X: Extra> RowSink for ActivitySink<X> {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         let Some((start, end)) = self.faults.interval(row.cell(0), row.cell(1)) else {
             return;
         };
@@ -276,9 +276,8 @@ pub(crate) fn read<X: Extra>(
     streams: &mut Interner<StreamKey>,
     health: &mut Health,
 ) -> Result<(ActivityColumns, X)> {
-    let expressions: Vec<String> =
-        COMMON.iter().chain(X::COLUMNS).map(|column| table.column_or_null(column)).collect();
-    let chunks = scan(capture, table, &expressions, ActivitySink::<X>::default)?;
+    let names: Vec<&str> = COMMON.iter().chain(X::COLUMNS).copied().collect();
+    let chunks = scan(capture, table, &names, ActivitySink::<X>::default)?;
     let rows: usize = chunks.iter().skip(1).map(|chunk| chunk.columns.len()).sum();
     let mut chunks = chunks.into_iter();
     let mut faults = Faults::default();

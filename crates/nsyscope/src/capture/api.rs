@@ -200,7 +200,7 @@ struct ApiSink {
 }
 
 impl RowSink for ApiSink {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         if self.faults.int_or(row.cell(5), 0) == CUDA_BACKTRACE {
             self.backtraces += 1;
             return;
@@ -228,11 +228,7 @@ pub(crate) fn read(
     names: &mut Interner<i64>,
     health: &mut Health,
 ) -> Result<ApiTable> {
-    let columns: Vec<String> =
-        ["start", "end", "globalTid", "correlationId", "nameId", "eventClass"]
-            .iter()
-            .map(|column| table.column_or_null(column))
-            .collect();
+    let columns = ["start", "end", "globalTid", "correlationId", "nameId", "eventClass"];
     let mut out = ApiTable::default();
     for mut chunk in scan(capture, table, &columns, ApiSink::default)? {
         translate(&mut chunk.table.thread, &threads.absorb(&chunk.threads));

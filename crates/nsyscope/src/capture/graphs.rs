@@ -45,7 +45,7 @@ impl ActivityTable for GraphTable {
 impl Extra for GraphExtra {
     const COLUMNS: &'static [&'static str] = &["graphId"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.graph.push(faults.int_or(row.cell(FIRST_EXTRA), -1));
         true
     }

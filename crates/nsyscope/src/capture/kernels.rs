@@ -90,7 +90,7 @@ impl Extra for KernelExtra {
     const COLUMNS: &'static [&'static str] =
         &["demangledName", "shortName", "mangledName", "graphNodeId", "gridX", "gridY", "gridZ"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         let mut id = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
         let key = [id(0), id(1), id(2)];
         let node = id(3);

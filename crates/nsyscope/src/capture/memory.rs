@@ -175,7 +175,7 @@ impl Extra for MemcpyExtra {
     const COLUMNS: &'static [&'static str] =
         &["bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         let mut value = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
         self.bytes.push(u64::try_from(value(0)).unwrap_or(0));
         self.direction.push(CopyDirection::from_kind(value(1)));
@@ -236,7 +236,7 @@ impl ActivityTable for MemsetTable {
 impl Extra for MemsetExtra {
     const COLUMNS: &'static [&'static str] = &["bytes"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.bytes.push(u64::try_from(faults.int_or(row.cell(FIRST_EXTRA), 0)).unwrap_or(0));
         true
     }

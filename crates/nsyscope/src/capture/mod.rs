@@ -15,6 +15,7 @@ mod memory;
 mod metadata;
 mod nvtx;
 mod open;
+mod pages;
 mod schema;
 mod sink;
 mod strings;

@@ -108,7 +108,7 @@ struct NvtxSink {
 }
 
 impl RowSink for NvtxSink {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         let kind = match self.faults.int_or(row.cell(2), 0) {
             59 => Some(NvtxKind::PushPop),
             60 => Some(NvtxKind::StartEnd),
@@ -175,11 +175,7 @@ pub(crate) fn read(
     threads: &mut Interner<i64>,
     health: &mut Health,
 ) -> Result<RawNvtx> {
-    let columns: Vec<String> =
-        ["start", "end", "eventType", "globalTid", "text", "textId", "domainId"]
-            .iter()
-            .map(|column| table.column_or_null(column))
-            .collect();
+    let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "domainId"];
     let mut out = NvtxTable::default();
     let mut texts: Interner<TextKey> = Interner::default();
     let mut own: FxHashMap<Box<[u8]>, u32> = FxHashMap::default();

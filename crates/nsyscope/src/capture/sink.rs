@@ -1,4 +1,7 @@
-//! Reading a table into typed columns at SQLite's own speed.
+//! Reading a table into typed columns.
+//!
+//! A file as plain as nsys writes it is read from its pages (see [`super::pages`]), any other by
+//! SQLite.
 //!
 //! Stepping through rows costs a call across the C boundary for each row and
 //! column. An aggregate function that receives the columns and pushes them into
@@ -18,8 +21,16 @@ use super::open::Capture;
 use super::schema::Table;
 use crate::Result;
 
+/// One row, while it is read.
+pub(crate) trait Row {
+    /// A column as an integer.
+    fn cell(&self, index: usize) -> Cell;
+    /// A column as text; NULL and numbers are `None`.
+    fn text(&self, index: usize) -> Option<&[u8]>;
+}
+
 /// One row, while SQLite hands it over.
-pub(crate) struct Row<'a, 'c> {
+struct SqliteRow<'a, 'c> {
     context: &'a Context<'c>,
 }
 
@@ -36,9 +47,8 @@ pub(crate) enum Cell {
     Unreadable,
 }
 
-impl Row<'_, '_> {
-    /// A column as an integer.
-    pub(crate) fn cell(&self, index: usize) -> Cell {
+impl Row for SqliteRow<'_, '_> {
+    fn cell(&self, index: usize) -> Cell {
         match self.context.get_raw(index) {
             ValueRef::Integer(value) => Cell::Int(value),
             ValueRef::Null => Cell::Null,
@@ -46,8 +56,7 @@ impl Row<'_, '_> {
         }
     }
 
-    /// A column as text; NULL and numbers are `None`.
-    pub(crate) fn text(&self, index: usize) -> Option<&[u8]> {
+    fn text(&self, index: usize) -> Option<&[u8]> {
         match self.context.get_raw(index) {
             ValueRef::Text(text) => Some(text),
             _ => None,
@@ -56,7 +65,7 @@ impl Row<'_, '_> {
 }
 
 #[cold]
-fn convert(value: ValueRef<'_>) -> Cell {
+pub(super) fn convert(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Real(real) if real.fract() == 0.0 && (-9.2e18..9.2e18).contains(&real) => {
             Cell::Converted(real as i64)
@@ -71,7 +80,7 @@ fn convert(value: ValueRef<'_>) -> Cell {
 
 /// Takes rows and keeps what it wants of them.
 pub(crate) trait RowSink: Send + UnwindSafe + RefUnwindSafe + 'static {
-    fn row(&mut self, row: &Row<'_, '_>);
+    fn row(&mut self, row: &impl Row);
 }
 
 /// The bridge between SQLite's aggregate protocol and a sink.
@@ -86,7 +95,7 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
     }
 
     fn step(&self, context: &mut Context<'_>, sink: &mut S) -> rusqlite::Result<()> {
-        sink.row(&Row { context });
+        sink.row(&SqliteRow { context });
         Ok(())
     }
 
@@ -100,13 +109,31 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
 /// vanishes, small enough that two cores share a table evenly.
 const CHUNK_ROWS: i64 = 1 << 16;
 
-/// Reads the given columns (SQL expressions) of a table into sinks, one a chunk of rows, in row order.
+/// Reads the given columns of a table into sinks, one a chunk of rows, in row order; a column that
+/// the table lacks is NULL.
 ///
 /// The chunks depend on the table alone, so the result is the same for any number of threads.
 pub(crate) fn scan<S, F>(
     capture: &Capture,
     table: &Table,
-    columns: &[String],
+    columns: &[&str],
+    make: F,
+) -> Result<Vec<S>>
+where
+    S: RowSink,
+    F: Fn() -> S + Clone + Send + Sync + 'static,
+{
+    match super::pages::scan(capture, table, columns, &make) {
+        Some(sinks) => Ok(sinks),
+        None => scan_with_sqlite(capture, table, columns, make),
+    }
+}
+
+/// As [`scan`], through SQLite's own engine.
+fn scan_with_sqlite<S, F>(
+    capture: &Capture,
+    table: &Table,
+    columns: &[&str],
     make: F,
 ) -> Result<Vec<S>>
 where
@@ -115,6 +142,7 @@ where
 {
     let source = capture.source();
     let name = super::schema::quote(&table.name);
+    let columns: Vec<String> = columns.iter().map(|column| table.column_or_null(column)).collect();
     let columns = columns.join(", ");
     let wrap = |error| source.table_error(&table.name, error);
     if !table.has_rowid {
@@ -137,40 +165,52 @@ where
     let sql =
         format!("SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2");
     let chunks = chunks(low, high, source.size_bytes());
-    let threads = source.threads().min(chunks.len());
+    let connect = || source.connect().map(|connection| Worker::new(connection, make.clone()));
+    in_chunks(chunks.len(), source.threads(), connect, |worker, index| {
+        let (low, high) = chunks[index];
+        let sink = worker.run(&sql, [low, high]).map_err(wrap)?;
+        source.progress_rows(&table.name, high - low + 1);
+        Ok(sink)
+    })
+}
+
+/// Reads chunks on several threads, each with a worker of its own; the results are in order, and
+/// do not depend on the number of threads.
+pub(super) fn in_chunks<W, S: Send, E: Send>(
+    chunks: usize,
+    threads: usize,
+    worker: impl Fn() -> Result<W, E> + Sync,
+    read: impl Fn(&mut W, usize) -> Result<Option<S>, E> + Sync,
+) -> Result<Vec<S>, E> {
+    let threads = threads.min(chunks);
     if threads <= 1 {
-        let mut worker = Worker::new(capture.connection(), make);
-        let mut out = Vec::with_capacity(chunks.len());
-        for (low, high) in chunks {
-            out.extend(worker.run(&sql, [low, high]).map_err(wrap)?);
-            source.progress_rows(&table.name, high - low + 1);
-        }
-        return Ok(out);
+        let mut worker = worker()?;
+        return (0..chunks).filter_map(|chunk| read(&mut worker, chunk).transpose()).collect();
     }
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, S)>> = Mutex::new(Vec::with_capacity(chunks.len()));
-    let failure: Mutex<Option<crate::Error>> = Mutex::new(None);
+    let results: Mutex<Vec<(usize, S)>> = Mutex::new(Vec::with_capacity(chunks));
+    let failure: Mutex<Option<E>> = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let work = || -> Result<()> {
-                    let connection = source.connect()?;
-                    let mut worker = Worker::new(&connection, make.clone());
+                let work = || -> Result<(), E> {
+                    let mut worker = worker()?;
                     loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(&(low, high)) = chunks.get(index) else { return Ok(()) };
-                        if let Some(sink) = worker.run(&sql, [low, high]).map_err(wrap)? {
+                        let chunk = next.fetch_add(1, Ordering::Relaxed);
+                        if chunk >= chunks {
+                            return Ok(());
+                        }
+                        if let Some(sink) = read(&mut worker, chunk)? {
                             results
                                 .lock()
                                 .unwrap_or_else(PoisonError::into_inner)
-                                .push((index, sink));
+                                .push((chunk, sink));
                         }
-                        source.progress_rows(&table.name, high - low + 1);
                     }
                 };
                 if let Err(error) = work() {
                     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    next.store(chunks.len(), Ordering::Relaxed);
+                    next.store(chunks, Ordering::Relaxed);
                 }
             });
         }
@@ -179,7 +219,7 @@ where
         return Err(error);
     }
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(index, _)| *index);
+    results.sort_unstable_by_key(|(chunk, _)| *chunk);
     Ok(results.into_iter().map(|(_, sink)| sink).collect())
 }
 
@@ -199,33 +239,33 @@ fn chunks(low: i64, high: i64, file_bytes: u64) -> Vec<(i64, i64)> {
 }
 
 /// One connection with the sink function and the statement prepared once.
-struct Worker<'c, S, F> {
-    connection: &'c Connection,
+struct Worker<C, S, F> {
+    connection: C,
     make: Option<F>,
     out: Arc<Mutex<Option<S>>>,
 }
 
-impl<'c, S, F> Worker<'c, S, F>
+impl<C, S, F> Worker<C, S, F>
 where
+    C: std::borrow::Borrow<Connection>,
     S: RowSink,
     F: Fn() -> S + Clone + Send + 'static,
 {
-    fn new(connection: &'c Connection, make: F) -> Self {
+    fn new(connection: C, make: F) -> Self {
         Self { connection, make: Some(make), out: Arc::new(Mutex::new(None)) }
     }
 
     fn run(&mut self, sql: &str, range: impl rusqlite::Params) -> rusqlite::Result<Option<S>> {
+        let connection: &Connection = self.connection.borrow();
         if let Some(make) = self.make.take() {
-            self.connection.create_aggregate_function(
+            connection.create_aggregate_function(
                 "nsyscope_sink",
                 -1,
                 FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
                 Bridge { make, out: Arc::clone(&self.out) },
             )?;
         }
-        self.connection
-            .prepare_cached(sql)?
-            .query_row(range, |row| row.get::<_, Option<i64>>(0))?;
+        connection.prepare_cached(sql)?.query_row(range, |row| row.get::<_, Option<i64>>(0))?;
         Ok(self.out.lock().unwrap_or_else(PoisonError::into_inner).take())
     }
 }

@@ -63,7 +63,7 @@ impl ActivityTable for SyncTable {
 impl Extra for SyncExtra {
     const COLUMNS: &'static [&'static str] = &["syncType"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.kind.push(match faults.int_or(row.cell(FIRST_EXTRA), 0) {
             1 => SyncKind::Event,
             2 => SyncKind::StreamWaitEvent,
