@@ -1,6 +1,6 @@
 //! Whole CUDA graphs: one row a replay, where nsys did not trace the nodes inside.
 
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// Every replay of a CUDA graph that was traced as a whole, in order of start.
@@ -50,7 +50,7 @@ impl Extra for GraphExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.graph.append(&mut later.graph);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.graph, &mut chunk.graph, later);
     }
 }

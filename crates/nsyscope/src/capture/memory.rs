@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::NONE;
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// Where a copy goes, as CUPTI's `copyKind` says.
@@ -185,12 +185,12 @@ impl Extra for MemcpyExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.bytes.append(&mut later.bytes);
-        self.direction.append(&mut later.direction);
-        self.source.append(&mut later.source);
-        self.destination.append(&mut later.destination);
-        self.node.append(&mut later.node);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.bytes, &mut chunk.bytes, later);
+        append(&mut self.direction, &mut chunk.direction, later);
+        append(&mut self.source, &mut chunk.source, later);
+        append(&mut self.destination, &mut chunk.destination, later);
+        append(&mut self.node, &mut chunk.node, later);
     }
 }
 
@@ -241,7 +241,7 @@ impl Extra for MemsetExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.bytes.append(&mut later.bytes);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.bytes, &mut chunk.bytes, later);
     }
 }

@@ -5,6 +5,7 @@
 
 mod activity;
 mod api;
+mod chunks;
 mod completeness;
 mod graphs;
 mod info;

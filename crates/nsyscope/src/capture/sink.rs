@@ -9,14 +9,15 @@
 //! without any unsafe code; row-id ranges on several connections scale with the
 //! cores.
 
+use std::borrow::Borrow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 
+use super::chunks::in_chunks;
 use super::open::Capture;
 use super::schema::Table;
 use crate::Result;
@@ -79,19 +80,23 @@ pub(super) fn convert(value: ValueRef<'_>) -> Cell {
 }
 
 /// Takes rows and keeps what it wants of them.
-pub(crate) trait RowSink: Send + UnwindSafe + RefUnwindSafe + 'static {
+pub(crate) trait RowSink: Default + Send + UnwindSafe + RefUnwindSafe + 'static {
     fn row(&mut self, row: &impl Row);
 }
 
-/// The bridge between SQLite's aggregate protocol and a sink.
-struct Bridge<S, F> {
-    make: F,
-    out: Arc<Mutex<Option<S>>>,
+/// The rows of a whole table, put together from chunks.
+pub(crate) trait Whole<S>: Send {
+    /// Takes the rows that `sink` has collected, in row order, and leaves it empty, to be filled
+    /// again; about `later` more chunks of that size follow.
+    fn take(&mut self, sink: &mut S, later: usize);
 }
 
-impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
+/// The bridge between SQLite's aggregate protocol and a sink.
+struct Bridge<S>(Arc<Mutex<Option<S>>>);
+
+impl<S: RowSink> Aggregate<S, Option<i64>> for Bridge<S> {
     fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<S> {
-        Ok((self.make)())
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default())
     }
 
     fn step(&self, context: &mut Context<'_>, sink: &mut S) -> rusqlite::Result<()> {
@@ -100,7 +105,7 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
     }
 
     fn finalize(&self, _: &mut Context<'_>, sink: Option<S>) -> rusqlite::Result<Option<i64>> {
-        *self.out.lock().unwrap_or_else(PoisonError::into_inner) = sink;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sink;
         Ok(None)
     }
 }
@@ -109,37 +114,29 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
 /// vanishes, small enough that two cores share a table evenly.
 const CHUNK_ROWS: i64 = 1 << 16;
 
-/// Reads the given columns of a table into sinks, one a chunk of rows, in row order; a column that
-/// the table lacks is NULL.
+/// Reads the given columns of a table, a column that it lacks as NULL.
 ///
-/// The chunks depend on the table alone, so the result is the same for any number of threads.
-pub(crate) fn scan<S, F>(
+/// `whole` makes what the rows are put together in. Neither the chunks nor their order depend on
+/// the number of threads.
+pub(crate) fn scan<S: RowSink, W: Whole<S>>(
     capture: &Capture,
     table: &Table,
     columns: &[&str],
-    make: F,
-) -> Result<Vec<S>>
-where
-    S: RowSink,
-    F: Fn() -> S + Clone + Send + Sync + 'static,
-{
-    match super::pages::scan(capture, table, columns, &make) {
-        Some(sinks) => Ok(sinks),
-        None => scan_with_sqlite(capture, table, columns, make),
+    whole: impl Fn() -> W,
+) -> Result<W> {
+    match super::pages::scan(capture, table, columns, whole()) {
+        Some(read) => Ok(read),
+        None => scan_with_sqlite(capture, table, columns, whole()),
     }
 }
 
 /// As [`scan`], through SQLite's own engine.
-fn scan_with_sqlite<S, F>(
+pub(super) fn scan_with_sqlite<S: RowSink, W: Whole<S>>(
     capture: &Capture,
     table: &Table,
     columns: &[&str],
-    make: F,
-) -> Result<Vec<S>>
-where
-    S: RowSink,
-    F: Fn() -> S + Clone + Send + Sync + 'static,
-{
+    mut whole: W,
+) -> Result<W> {
     let source = capture.source();
     let name = super::schema::quote(&table.name);
     let columns: Vec<String> = columns.iter().map(|column| table.column_or_null(column)).collect();
@@ -147,8 +144,10 @@ where
     let wrap = |error| source.table_error(&table.name, error);
     if !table.has_rowid {
         let sql = format!("SELECT nsyscope_sink({columns}) FROM {name}");
-        let mut worker = Worker::new(capture.connection(), make);
-        return Ok(worker.run(&sql, []).map_err(wrap)?.into_iter().collect());
+        let mut sink = S::default();
+        Worker::new(capture.connection()).run(&sql, [], &mut sink).map_err(wrap)?;
+        whole.take(&mut sink, 0);
+        return Ok(whole);
     }
     // Two subqueries: each is a seek, where both functions in one query would read every row.
     let bounds =
@@ -160,67 +159,23 @@ where
         })
         .map_err(wrap)?;
     let (Some(low), Some(high)) = (low, high) else {
-        return Ok(Vec::new());
+        return Ok(whole);
     };
     let sql =
         format!("SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2");
     let chunks = chunks(low, high, source.size_bytes());
-    let connect = || source.connect().map(|connection| Worker::new(connection, make.clone()));
-    in_chunks(chunks.len(), source.threads(), connect, |worker, index| {
-        let (low, high) = chunks[index];
-        let sink = worker.run(&sql, [low, high]).map_err(wrap)?;
-        source.progress_rows(&table.name, high - low + 1);
-        Ok(sink)
-    })
-}
-
-/// Reads chunks on several threads, each with a worker of its own; the results are in order, and
-/// do not depend on the number of threads.
-pub(super) fn in_chunks<W, S: Send, E: Send>(
-    chunks: usize,
-    threads: usize,
-    worker: impl Fn() -> Result<W, E> + Sync,
-    read: impl Fn(&mut W, usize) -> Result<Option<S>, E> + Sync,
-) -> Result<Vec<S>, E> {
-    let threads = threads.min(chunks);
-    if threads <= 1 {
-        let mut worker = worker()?;
-        return (0..chunks).filter_map(|chunk| read(&mut worker, chunk).transpose()).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, S)>> = Mutex::new(Vec::with_capacity(chunks));
-    let failure: Mutex<Option<E>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let work = || -> Result<(), E> {
-                    let mut worker = worker()?;
-                    loop {
-                        let chunk = next.fetch_add(1, Ordering::Relaxed);
-                        if chunk >= chunks {
-                            return Ok(());
-                        }
-                        if let Some(sink) = read(&mut worker, chunk)? {
-                            results
-                                .lock()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .push((chunk, sink));
-                        }
-                    }
-                };
-                if let Err(error) = work() {
-                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    next.store(chunks, Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(chunk, _)| *chunk);
-    Ok(results.into_iter().map(|(_, sink)| sink).collect())
+    in_chunks(
+        chunks.len(),
+        source.threads(),
+        || source.connect().map(Worker::new),
+        |worker, sink, index| {
+            let (low, high) = chunks[index];
+            worker.run(&sql, [low, high], sink).map_err(wrap)?;
+            source.progress_rows(&table.name, high - low + 1);
+            Ok(())
+        },
+        whole,
+    )
 }
 
 /// Row-id ranges that cover `low..=high`.
@@ -239,34 +194,44 @@ fn chunks(low: i64, high: i64, file_bytes: u64) -> Vec<(i64, i64)> {
 }
 
 /// One connection with the sink function and the statement prepared once.
-struct Worker<C, S, F> {
+struct Worker<C, S> {
     connection: C,
-    make: Option<F>,
-    out: Arc<Mutex<Option<S>>>,
+    ready: bool,
+    sink: Arc<Mutex<Option<S>>>,
 }
 
-impl<C, S, F> Worker<C, S, F>
-where
-    C: std::borrow::Borrow<Connection>,
-    S: RowSink,
-    F: Fn() -> S + Clone + Send + 'static,
-{
-    fn new(connection: C, make: F) -> Self {
-        Self { connection, make: Some(make), out: Arc::new(Mutex::new(None)) }
+impl<C: Borrow<Connection>, S: RowSink> Worker<C, S> {
+    fn new(connection: C) -> Self {
+        Self { connection, ready: false, sink: Arc::new(Mutex::new(None)) }
     }
 
-    fn run(&mut self, sql: &str, range: impl rusqlite::Params) -> rusqlite::Result<Option<S>> {
+    /// Runs the statement once, which fills `sink`.
+    fn run(
+        &mut self,
+        sql: &str,
+        range: impl rusqlite::Params,
+        sink: &mut S,
+    ) -> rusqlite::Result<()> {
         let connection: &Connection = self.connection.borrow();
-        if let Some(make) = self.make.take() {
+        if !self.ready {
             connection.create_aggregate_function(
                 "nsyscope_sink",
                 -1,
                 FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
-                Bridge { make, out: Arc::clone(&self.out) },
+                Bridge(Arc::clone(&self.sink)),
             )?;
+            self.ready = true;
         }
-        connection.prepare_cached(sql)?.query_row(range, |row| row.get::<_, Option<i64>>(0))?;
-        Ok(self.out.lock().unwrap_or_else(PoisonError::into_inner).take())
+        let lent = |to: Option<S>| {
+            std::mem::replace(&mut *self.sink.lock().unwrap_or_else(PoisonError::into_inner), to)
+        };
+        lent(Some(std::mem::take(sink)));
+        let done = connection.prepare_cached(sql).and_then(|mut statement| {
+            statement.query_row(range, |row| row.get::<_, Option<i64>>(0))
+        });
+        // Without a row the function is never called, and the sink lies where it was put.
+        *sink = lent(None).unwrap_or_default();
+        done.map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// What was waited for, as CUPTI's `syncType` says.
@@ -74,7 +74,7 @@ impl Extra for SyncExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.kind.append(&mut later.kind);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.kind, &mut chunk.kind, later);
     }
 }

@@ -144,9 +144,14 @@ pub(super) fn records(
     if *page.first()? != LEAF {
         return None;
     }
+    // Free space lies behind the cells' index; SQLite calls anything else damaged.
+    let (cells, free) = (cells(page)?, usize::from(short(page, 1)?));
+    if free != 0 && !(8 + 2 * cells..page.len()).contains(&free) {
+        return None;
+    }
     // A longer payload continues on overflow pages (section 1.6).
     let most = page.len() - 35;
-    for i in 0..cells(page)? {
+    for i in 0..cells {
         let at = cell(page, 8, i)?;
         let (size, at) = varint(page, at)?;
         let (row_id, at) = varint(page, at)?;
