@@ -111,7 +111,8 @@ pub(super) fn find<'a>(
             // Under way when the GPU ran dry, or as fast as a launch can be.
             (Cause::Launch, NONE)
         } else {
-            let same = activities[of.before as usize].stream == activities[of.after as usize].stream;
+            let same =
+                activities[of.before as usize].stream == activities[of.after as usize].stream;
             let short = gap.end - gap.start <= DISPATCH_NS;
             (if same && short { Cause::Dispatch } else { Cause::Dependency }, NONE)
         };
