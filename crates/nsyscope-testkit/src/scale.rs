@@ -1,5 +1,6 @@
 //! A real capture, many times over: the same work again and again, for trying sizes.
 
+use std::fs::File;
 use std::path::Path;
 
 use rusqlite::{Connection, params};
@@ -33,7 +34,8 @@ const BETWEEN_NS: i64 = 1_000_000;
 /// If `input` is no export, or `output` cannot be written.
 pub fn scale(input: impl AsRef<Path>, copies: u32, output: impl AsRef<Path>) -> Result<()> {
     let output = output.as_ref();
-    std::fs::copy(input.as_ref(), output)?;
+    // Not `fs::copy`: the original may be read-only, its copy must not be.
+    std::io::copy(&mut File::open(input)?, &mut File::create(output)?)?;
     let mut connection = Connection::open(output)?;
     connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let tables: Vec<(&str, Vec<String>)> = EVENTS
