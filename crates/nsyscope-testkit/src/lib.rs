@@ -11,6 +11,7 @@
 //! - [`edit`] makes one kernel of a real capture slower, drops, renames or adds one.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
+//! - [`scale`] repeats a real capture, for trying sizes.
 #![deny(missing_docs)]
 
 mod builder;
@@ -23,6 +24,7 @@ pub mod hazards;
 mod ids;
 pub mod layout;
 mod rows;
+mod scale;
 mod schema;
 mod temp;
 
@@ -33,5 +35,6 @@ pub use rows::{
     ApiRow, CudaEventRow, DiagnosticRow, Gpu, GraphTraceRow, KernelRow, MemcpyRow, MemsetRow,
     NvtxRow, SyncRow,
 };
+pub use scale::scale;
 pub use schema::Schema;
 pub use temp::TempCapture;

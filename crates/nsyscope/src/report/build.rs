@@ -7,6 +7,7 @@ use crate::analysis::{
     Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
     collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
+use crate::attribute::LayerHeat;
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
@@ -17,7 +18,7 @@ use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
 use super::collectives::StepCollectives;
@@ -38,6 +39,8 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// Which of them the report is about.
+    pub selection: Selection,
     /// Threads to analyse with, `None` for two; the report is the same for any number.
     pub threads: Option<usize>,
     /// How the engine was started, as a file or command line claims.
@@ -57,6 +60,7 @@ impl Default for ReportOptions {
         Self {
             top: 20,
             steps: StepOptions::new(),
+            selection: Selection::all(),
             threads: None,
             deployment: None,
             model: None,
@@ -84,6 +88,13 @@ impl ReportOptions {
     #[must_use]
     pub fn steps(mut self, steps: StepOptions) -> Self {
         self.steps = steps;
+        self
+    }
+
+    /// Which steps the report is about.
+    #[must_use]
+    pub fn select(mut self, selection: Selection) -> Self {
+        self.selection = selection;
         self
     }
 
@@ -138,8 +149,9 @@ impl Report {
     ///
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
-    /// profiled is one that cannot have run, or the captures hold no steps that an expectation is
-    /// about. Without a model, a deployment and expectations there is none.
+    /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
+    /// expectation is about. Without a model, a deployment, a selection and expectations there is
+    /// none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -148,14 +160,16 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, small, idle } = stepped;
+        let Stepped { steps, step_times, phases, small, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
-        for start in &start_up {
+        // Selected steps hold none of it.
+        let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
+        for start in start_up_counts {
             let busy = times.get(start.rank as usize).map_or(0, |t| t.wall.busy_ns);
             if share(start.busy_ns, busy) >= START_UP_SHARE {
                 health.note_time(
@@ -182,21 +196,22 @@ impl Report {
             summary.distrust("rows were lost, so steps may lack work");
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let (mut model, mut ops, mut attribution) = (None, None, None);
+        let (mut model, mut ops, mut attributed) = (None, None, None);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let found = resolved.attribute(context, run, &classes, &steps)?;
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&found));
             ops = Some(OpsSection::rows(&found));
-            attribution = Some(found);
             model = Some(section);
+            attributed = Some(found);
         }
+        let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
         complete(&mut facts, &in_steps, model.as_ref());
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
-        facts.start_up = &start_up;
+        facts.start_up = start_up_counts;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
@@ -213,7 +228,7 @@ impl Report {
                 steps: &steps,
                 idle: &idle,
                 matched: &matched,
-                attribution: attribution.as_ref(),
+                attribution: attributed.as_ref(),
             })
         });
         Ok(Self {
@@ -223,6 +238,7 @@ impl Report {
             classification,
             model,
             deployment,
+            selection: steps.selected,
             steps: summary,
             breakdown: phases
                 .iter()
@@ -268,6 +284,7 @@ impl Report {
             launches,
             start_up,
             ops,
+            layers,
             collectives: in_steps.collectives,
             late: in_steps.late,
             overlap: matched.overlap().to_vec(),
@@ -314,15 +331,15 @@ struct Stepped {
 }
 
 impl Stepped {
-    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Self {
-        let steps = Steps::find(run, classes, &options.steps);
+    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
+        let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
         let (idle, (phases, small)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
             || (phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
         );
-        Self { steps, step_times, phases, small, idle }
+        Ok(Self { steps, step_times, phases, small, idle })
     }
 }
 

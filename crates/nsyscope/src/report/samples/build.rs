@@ -95,12 +95,16 @@ fn phase(
     key: PhaseKey,
 ) -> PhaseSamples {
     // The n-th step of each rank that runs such steps; of ranks that ran more, the first.
-    let ranks: Vec<(usize, &RankSteps, Vec<&Step>)> = from
+    let ranks: Vec<(usize, &RankSteps, Vec<(usize, &Step)>)> = from
         .steps
         .ranks
         .iter()
         .enumerate()
-        .map(|(at, rank)| (at, rank, rank.steps.iter().filter(|s| s.key() == key).collect()))
+        .map(|(at, rank)| {
+            // Where some steps alone were selected, a step's number is not its place.
+            let own = rank.steps.iter().enumerate().filter(|(_, step)| step.key() == key);
+            (at, rank, own.collect())
+        })
         .filter(|(_, _, steps): &(_, _, Vec<_>)| !steps.is_empty())
         .collect();
     let steps = ranks.iter().map(|(_, _, steps)| steps.len()).min().unwrap_or(0);
@@ -118,7 +122,7 @@ fn phase(
         let file = from.run.ranks()[rank.rank as usize].file;
         let trace = &from.run.traces()[file];
         for (k, &ordinal) in chosen.iter().enumerate() {
-            let step = own[ordinal];
+            let (place, step) = own[ordinal];
             pieces.clear();
             local.clear();
             let mut class = |key: Key, parts: &mut Vec<Part>| -> (u32, usize) {
@@ -174,7 +178,7 @@ fn phase(
             }
             wall[k] += time.end - time.start;
             graph_launches[k] += i64::from(step.graph_launches);
-            for (cause, ns, _) in from.idle.steps[*at][step.index as usize].causes() {
+            for (cause, ns, _) in from.idle.steps[*at][place].causes() {
                 let (sum, by_rank) = idle
                     .entry(cause)
                     .or_insert_with(|| (vec![0; kept], vec![vec![0; kept]; ranks.len()]));
@@ -184,7 +188,9 @@ fn phase(
         }
     }
     parts.sort_by_key(|part| part.key);
-    let first = ranks.first().map_or(&[][..], |(_, _, own)| own);
+    let first: Vec<&Step> = ranks
+        .first()
+        .map_or_else(Vec::new, |(_, _, own)| own.iter().map(|(_, step)| *step).collect());
     let tokens: Option<Vec<i64>> = chosen
         .iter()
         .map(|&ordinal| Some(i64::from(first.get(ordinal)?.tokens.as_ref()?.count)))
@@ -196,7 +202,7 @@ fn phase(
         steps: steps as u32,
         kept: kept as u32,
         tokens: tokens.map(|tokens| Column::new(&tokens)),
-        layers: layers(first),
+        layers: layers(&first),
         graph_launches: Column::new(&graph_launches),
         wall_ns: Column::new(&wall),
         idle: idle
