@@ -12,9 +12,6 @@ use super::verdict::LEVEL;
 use crate::report::SavedReport;
 use crate::{Error, ErrorKind, Result};
 
-/// Fewer runs have no trend.
-const LEAST_RUNS: usize = 3;
-
 /// The step times of many runs, and where they changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -76,6 +73,9 @@ pub struct ChangePoint {
 }
 
 impl Trend {
+    /// Fewer runs have no trend.
+    pub const LEAST_RUNS: usize = 3;
+
     /// The trend of runs with their names, in order of their captures' start (where all are known)
     /// or of the names.
     ///
@@ -108,11 +108,12 @@ impl Trend {
                 None => kept.push(i),
             }
         }
-        if kept.len() < LEAST_RUNS {
+        if kept.len() < Trend::LEAST_RUNS {
             return Err(Error::new(
                 ErrorKind::NotComparable,
                 format!(
-                    "a trend needs {LEAST_RUNS} runs that can be compared, and there are {}",
+                    "a trend needs {} runs that can be compared, and there are {}",
+                    Trend::LEAST_RUNS,
                     kept.len()
                 ),
             )
@@ -124,7 +125,7 @@ impl Trend {
         let phases = keys
             .into_iter()
             .map(|key| phase(key, &sides, &kept, &names, thresholds))
-            .filter(|phase| phase.points.len() >= LEAST_RUNS)
+            .filter(|phase| phase.points.len() >= Trend::LEAST_RUNS)
             .collect();
         Ok(Self { runs: names, phases, left_out })
     }
@@ -226,7 +227,7 @@ fn segment(
 ) {
     let runs = &points[from..to];
     let n = runs.len();
-    if n < LEAST_RUNS {
+    if n < Trend::LEAST_RUNS {
         return;
     }
     let mean = |of: &[TrendPoint]| of.iter().map(|p| p.wall_ns).sum::<f64>() / of.len() as f64;
