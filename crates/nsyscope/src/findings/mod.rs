@@ -27,6 +27,7 @@ pub const IDS: &[&str] = &[
     "communication.exposed",
     "communication.late_launches",
     "communication.latency",
+    "communication.path",
     "communication.skew",
     "communication.straggler",
     "communication.transfer",

@@ -1,6 +1,5 @@
 //! Steps beside what their model has to take at least.
 
-use super::communication::capital;
 use crate::findings::facts::Facts;
 use crate::findings::finding::{Figure, Finding, Severity};
 
@@ -23,7 +22,6 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             continue;
         }
         let factor = kernels as f64 / floor.kernel_ns;
-        let label = capital(&phase.label());
         let memory = floor.memory_ns >= floor.kernel_ns * 0.7;
         let finding = if factor < NEAR {
             Finding::unsized_of_phase(
@@ -31,7 +29,7 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 Severity::Low,
                 phase,
                 format!(
-                    "{label}: the kernels are near their floor ({factor:.1} times), which {} sets",
+                    "the kernels are near their floor ({factor:.1} times), which {} sets",
                     if memory { "memory" } else { "computation" }
                 ),
             )
@@ -47,12 +45,13 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 "kernels.far_from_floor",
                 phase,
                 kernels - least,
-                format!("{label}: the kernels take {factor:.1} times their floor"),
+                format!("the kernels take {factor:.1} times their floor"),
             )
             .try_this(
-                "See which (nsyscope steps --typical): kernels that fill few SMs, types other than \
-                 the weights', operations that the model does not ask for (copies, casts, \
-                 unfused element-wise work), clocks below their maximum.",
+                "Start with the operations that have most headroom (see the table of operations). \
+                 Kernels that fill few SMs, types other than the weights', operations that the \
+                 model does not ask for (copies, casts, unfused element-wise work) and clocks below \
+                 their maximum are the usual causes; at the floor, a step loses the gain.",
             )
         } else {
             continue;
@@ -89,8 +88,7 @@ pub(super) fn replicated(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 phase,
                 gain,
                 format!(
-                    "{}: each of {} tensor-parallel ranks computes {} in full",
-                    capital(&phase.label()),
+                    "each of {} tensor-parallel ranks computes {} in full",
                     floor.tp,
                     floor.replicated.join(", "),
                 ),
@@ -102,9 +100,9 @@ pub(super) fn replicated(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             )
             .because("ranks", Figure::Count(floor.tp))
             .try_this(
-                "Data-parallel attention (each rank its own requests) reads these weights once a \
-                 request group instead of once a rank, and needs no all-reduce behind attention. \
-                 The gain is derived from the floor of these products, not measured, and leaves \
+                "Try data-parallel attention: each rank its own requests. It reads these weights \
+                 once a request group instead of once a rank, and needs no all-reduce behind \
+                 attention. The gain is derived from the floor of these products, not measured, and leaves \
                  out what exchanging their results would cost.",
             ),
         );
