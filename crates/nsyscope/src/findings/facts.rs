@@ -194,9 +194,14 @@ impl PhaseFacts<'_> {
 
     /// For people: `decode steps of batch 8`.
     pub fn label(&self) -> String {
+        let steps = match self.phase {
+            Phase::Unknown => "steps of unknown phase".to_owned(),
+            phase => format!("{} steps", phase.as_str()),
+        };
         match self.batch {
-            Some(batch) => format!("{} steps of batch {batch}", self.phase.as_str()),
-            None => format!("{} steps", self.phase.as_str()),
+            Some(batch) if self.phase == Phase::Unknown => format!("{steps}, batch {batch}"),
+            Some(batch) => format!("{steps} of batch {batch}"),
+            None => steps,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::segment::{
     PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
+use super::answer::{Answer, TypicalRow};
 use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
@@ -189,15 +190,17 @@ impl Report {
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
         let samples = samples(&facts);
+        let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
             .map(|expectation| expectation.measure(&samples, &findings))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
+        let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
+            answer: Answer::default(),
             classification,
             model,
             deployment,
@@ -207,6 +210,7 @@ impl Report {
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
+            typical,
             idle: phases
                 .iter()
                 .flat_map(|(key, time)| {
@@ -252,7 +256,9 @@ impl Report {
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
             findings_shown: options.findings,
-        })
+        };
+        report.answer = Answer::new(&report);
+        Ok(report)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The report: one value that JSON serialises and every view is made from.
 
+mod answer;
 mod build;
 mod collectives;
 mod deployment;
@@ -14,6 +15,7 @@ mod view;
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
+pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
@@ -47,6 +49,8 @@ pub struct Report {
     pub generator: String,
     /// What the captures are.
     pub capture: CaptureSection,
+    /// The bottleneck, its cause and what to try first.
+    pub answer: Answer,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
     /// The model and its floors; null when no config was given.
@@ -59,6 +63,8 @@ pub struct Report {
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
+    /// A typical step of each phase and batch, those that take most time first.
+    pub typical: Vec<TypicalRow>,
     /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
     /// The calls that idle time of steps is put down to, by phase and batch, longest first.

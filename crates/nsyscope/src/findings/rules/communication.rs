@@ -2,7 +2,7 @@
 //! collective costs whatever its size, or by the bytes on the link.
 
 use crate::analysis::{CollectiveRow, LateRank, Longer};
-use crate::findings::facts::{Facts, PhaseFacts};
+use crate::findings::facts::{CategoryFacts, Facts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding};
 use crate::format;
 use crate::text;
@@ -21,23 +21,36 @@ const BYTES_DECIDE: f64 = 0.5;
 
 pub(super) fn find(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     for phase in &facts.phases {
-        let exposed = phase.family_ns("comm");
-        if phase.part(exposed) >= BOUND && !phase.warms_up() {
-            of_phase(phase, exposed, out);
+        if phase.part(phase.family_ns("comm")) < BOUND || phase.warms_up() {
+            continue;
+        }
+        // Each kind has its own cause and cure; what is small beside the largest is left.
+        for (i, category) in phase.of_family("comm").enumerate() {
+            if i == 0 || phase.part(category.exposed_ns) >= BOUND / 2.0 {
+                of_category(phase, category, out);
+            }
         }
     }
 }
 
-fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
-    let largest = phase.collectives.iter().max_by_key(|row| row.time_ns).copied();
+/// Whether collectives of this kind are of a category; an all-to-all is sends and receives.
+fn is_of(kind: &str, category: &str) -> bool {
+    let name = category.strip_prefix("comm/").unwrap_or(category);
+    kind == name || (kind == "all_to_all" && name == "send_recv")
+}
+
+fn of_category(phase: &PhaseFacts<'_>, category: &CategoryFacts, out: &mut Vec<Finding>) {
+    let exposed = category.exposed_ns;
+    let rows = || phase.collectives.iter().filter(|row| is_of(&row.kind, &category.category));
+    let largest = rows().max_by_key(|row| row.time_ns).copied();
     let Some((row, skew)) = largest.and_then(|row| Some((row, row.skew?))) else {
-        out.push(unsplit(phase, exposed));
+        out.push(unsplit(phase, category));
         return;
     };
     let steady_wait = crate::analysis::share(skew.steady_wait_ns, skew.steady_time_ns);
     // Steady calls alone would miss a wait that comes once in every step: transfer is never more
     // than was measured on average.
-    let measured: i64 = phase.collectives.iter().map(|r| r.transfer_ns.unwrap_or(r.time_ns)).sum();
+    let measured: i64 = rows().map(|row| row.transfer_ns.unwrap_or(row.time_ns)).sum();
     let transfer = (exposed as f64 * (1.0 - steady_wait)).round() as i64;
     let transfer = transfer.min(measured / phase.steps.max(1) as i64);
     let wait = exposed - transfer;
@@ -67,19 +80,19 @@ fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
 }
 
 /// One rank was captured, or none could be matched.
-fn unsplit(phase: &PhaseFacts<'_>, exposed: i64) -> Finding {
-    let most = phase.of_family("comm").next();
+fn unsplit(phase: &PhaseFacts<'_>, category: &CategoryFacts) -> Finding {
+    let exposed = category.exposed_ns;
     Finding::of_phase(
         "communication.exposed",
         phase,
         exposed,
         format!(
-            "{} is communication that nothing hides; whether it waits or transfers cannot be told \
-             from one rank",
+            "{} is {} that nothing hides; whether it waits or transfers cannot be told from one rank",
             format::percent(phase.part(exposed)),
+            category.category,
         ),
     )
-    .and("category", most.map(|c| Figure::Text(c.category.clone())))
+    .because("category", Figure::Text(category.category.clone()))
     .because("communication_ns", Figure::Ns(exposed))
     .because("communication_share", Figure::Share(phase.part(exposed)))
     .try_this("Capture every rank of the group, and give all captures to one report.")
@@ -107,6 +120,9 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         })
         .collect();
     let (rank, kind) = (late.rank, &late.kind);
+    // The late rank does not wait, so the others wait for more than the mean of all.
+    let others = late.group.len().saturating_sub(1).max(1) as i64;
+    let waits = format::percent(phase.part(wait * late.group.len() as i64 / others).min(1.0));
     let after = longer.first().map_or_else(String::new, |longer| {
         let each = format::ns(longer.ns / late.last_calls.max(1) as i64);
         format!(", after {each} more of {}", longer.what)
@@ -116,7 +132,7 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
             "communication.straggler",
             phase,
             gain,
-            format!("rank {rank} is late, the others wait for it in {kind}{after}"),
+            format!("rank {rank} is late: the others wait for it in {kind} {waits} of a step{after}"),
         )
         .try_this(format!(
             "Take from rank {rank} what it does longer than the others. Uneven work (experts, \
@@ -129,7 +145,8 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
             phase,
             gain,
             format!(
-                "the CPU of rank {rank} launches later than the others', which wait for it in {kind}"
+                "the CPU of rank {rank} launches later than the others', which wait for it in \
+                 {kind} {waits} of a step"
             ),
         )
         .try_this(format!(
