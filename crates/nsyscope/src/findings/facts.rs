@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{
-    ActivityKind, Classes, CollectiveRow, LateRank, SHORT_KERNEL_NS, StartUp, WallTime,
+    ActivityKind, Classes, CollectiveRow, ExpertBalance, LateRank, SHORT_KERNEL_NS, StartUp,
+    WallTime,
 };
 use crate::capture::{MemoryKind, TraceKind};
 use crate::causes::{Blame, Cause, Idle, IdleTime, Pace};
@@ -27,6 +28,8 @@ pub struct Facts<'a> {
     pub busy_ns: i64,
     /// Steps that warm up, of all ranks.
     pub warm_up: WarmUp,
+    /// Whether whole experts are known to be spread over ranks.
+    pub expert_parallel: bool,
     /// Where what ran and what is claimed disagree.
     pub differences: &'a [Difference],
 }
@@ -80,6 +83,8 @@ pub struct PhaseFacts<'a> {
     pub collectives: Vec<&'a CollectiveRow>,
     /// Who is late at them.
     pub late: Vec<&'a LateRank>,
+    /// How evenly the experts' work is spread over ranks.
+    pub experts: Vec<&'a ExpertBalance>,
     /// What the steps take at least; `None` without a model and a GPU that is known.
     pub floor: Option<FloorFacts>,
 }
@@ -339,6 +344,7 @@ impl<'a> PhaseFacts<'a> {
             pageable: CopyFacts::default(),
             collectives: Vec::new(),
             late: Vec::new(),
+            experts: Vec::new(),
             floor: None,
         }
     }

@@ -33,6 +33,7 @@ pub const IDS: &[&str] = &[
     "communication.transfer",
     "copies.pageable",
     "deployment.differs",
+    "experts.imbalance",
     "gemm.not_the_bottleneck",
     "host.stalls",
     "kernels.far_from_floor",

@@ -23,6 +23,7 @@ pub(crate) fn phase<'a>(wall_ns: i64) -> PhaseFacts<'a> {
         pageable: CopyFacts::default(),
         collectives: Vec::new(),
         late: Vec::new(),
+        experts: Vec::new(),
         floor: None,
     }
 }

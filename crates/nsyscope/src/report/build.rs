@@ -185,6 +185,8 @@ impl Report {
         complete(&mut facts, &in_steps, model.as_ref());
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
+        facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
+            || model.as_ref().is_some_and(|model| model.parallelism.expert_parallel);
         facts.start_up = &start_up;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
@@ -252,6 +254,7 @@ impl Report {
             ops,
             collectives: in_steps.collectives,
             late: in_steps.late,
+            experts: in_steps.experts,
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
@@ -354,6 +357,8 @@ fn complete<'a>(
         phase.collectives = rows.map(|section| &section.row).collect();
         let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
         phase.late = late.map(|section| &section.late).collect();
+        let experts = in_steps.experts.iter().filter(|e| (e.phase, e.batch) == key);
+        phase.experts = experts.map(|section| &section.balance).collect();
         phase.floor = model.and_then(|model| {
             let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
             model.floors.get(at).cloned().flatten()

@@ -25,7 +25,9 @@ pub use steps::StepsReport;
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
-use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
+use crate::analysis::{
+    CollectiveRow, CopyRow, ExpertBalance, KernelRow, LateRank, LaunchStats, Overlap, StartUp,
+};
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
@@ -89,6 +91,8 @@ pub struct Report {
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.
     pub late: Vec<LateSection>,
+    /// How evenly the experts' work is spread over ranks, by phase and batch.
+    pub experts: Vec<ExpertSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
     /// What follows from all this, with its size and what to try: limits of the capture that
@@ -242,6 +246,19 @@ pub struct LateSection {
     /// The figures.
     #[serde(flatten)]
     pub late: LateRank,
+}
+
+/// How evenly experts work in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExpertSection {
+    /// The phase, or `outside` of all steps.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown or outside.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub balance: ExpertBalance,
 }
 
 /// A category's part of the time.

@@ -132,7 +132,9 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
             "communication.straggler",
             phase,
             gain,
-            format!("rank {rank} is late: the others wait for it in {kind} {waits} of a step{after}"),
+            format!(
+                "rank {rank} is late: the others wait for it in {kind} {waits} of a step{after}"
+            ),
         )
         .try_this(format!(
             "Take from rank {rank} what it does longer than the others. Uneven work (experts, \

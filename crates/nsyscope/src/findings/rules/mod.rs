@@ -4,6 +4,7 @@ mod capture;
 mod communication;
 mod copies;
 mod deployment;
+mod experts;
 mod floors;
 mod kernels;
 mod launching;
@@ -21,6 +22,7 @@ pub(super) const ALL: &[Rule] = &[
     capture::no_calls,
     capture::start_up,
     communication::find,
+    experts::imbalance,
     launching::launch_bound,
     launching::host,
     launching::sync,
