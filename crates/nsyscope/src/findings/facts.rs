@@ -10,6 +10,7 @@ use crate::capture::{MemoryKind, TraceKind};
 use crate::causes::{Blame, Cause, Idle, IdleTime, Pace};
 use crate::deploy::Difference;
 use crate::health::Entry;
+use crate::kernel::ProductType;
 use crate::run::Run;
 use crate::segment::{Phase, PhaseKey, PhaseTime, Steps};
 
@@ -85,6 +86,8 @@ pub struct PhaseFacts<'a> {
     pub late: Vec<&'a LateRank>,
     /// How evenly the experts' work is spread over ranks.
     pub experts: Vec<&'a ExpertBalance>,
+    /// The operations of the model, those that take most time first; empty without a model.
+    pub ops: Vec<OpFacts>,
     /// What the steps take at least; `None` without a model and a GPU that is known.
     pub floor: Option<FloorFacts>,
 }
@@ -124,6 +127,43 @@ pub struct CopyFacts {
     pub bytes: u64,
     /// Their durations in ns.
     pub time_ns: i64,
+}
+
+/// An operation of the model in a mean step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpFacts {
+    /// The operation.
+    pub op: &'static str,
+    /// Its category.
+    pub category: &'static str,
+    /// Whether it is a matrix product.
+    pub is_product: bool,
+    /// Its wall time in a step, in ns.
+    pub per_step_ns: i64,
+    /// Its floor over what it took; `None` where the floor is unknown.
+    pub efficiency: Option<f64>,
+    /// What sets its floor.
+    pub bound: Option<&'static str>,
+    /// Whether it is faster than anything can be, so that its floor is not its own.
+    pub impossible: bool,
+    /// Rows, columns and inner dimension of a product.
+    pub shape: [Option<f64>; 3],
+    /// Products at once.
+    pub groups: Option<f64>,
+    /// How the model stores its weights.
+    pub weights: Option<String>,
+    /// What the kernel that executes the product computes with, as far as its name says.
+    pub product_type: Option<ProductType>,
+    /// That kernel.
+    pub kernel: Option<String>,
+}
+
+impl OpFacts {
+    /// Its wall time in a step beyond its floor, in ns.
+    pub fn headroom_ns(&self) -> Option<i64> {
+        let beyond = self.efficiency.map(|e| (1.0 - e).clamp(0.0, 1.0))?;
+        Some((self.per_step_ns as f64 * beyond).round() as i64)
+    }
 }
 
 /// What a step takes at least.
@@ -345,6 +385,7 @@ impl<'a> PhaseFacts<'a> {
             collectives: Vec::new(),
             late: Vec::new(),
             experts: Vec::new(),
+            ops: Vec::new(),
             floor: None,
         }
     }

@@ -11,8 +11,8 @@ mod rules;
 pub(crate) mod samples;
 
 pub use facts::{
-    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels,
-    SmallWork, WarmUp,
+    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, OpFacts, PhaseFacts,
+    ShortKernels, SmallWork, WarmUp,
 };
 pub use finding::{Evidence, Figure, Finding, Severity};
 
@@ -33,7 +33,10 @@ pub const IDS: &[&str] = &[
     "communication.transfer",
     "copies.pageable",
     "deployment.differs",
+    "dtype.differs",
     "experts.imbalance",
+    "gemm.far_from_floor",
+    "gemm.near_floor",
     "gemm.not_the_bottleneck",
     "host.stalls",
     "kernels.far_from_floor",

@@ -103,12 +103,24 @@ mod tests {
             ("nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_TNT", Some(Fp8)),
             ("nvjet_sm90_sss_128x8_64x12_2x1_v_bz_TNT", None),
             ("ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_stages_64x6_tn", Some(Half)),
-            ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64>(T1)", Some(Half)),
-            ("void marlin_moe_wna16::Marlin<1125899906909960l, 1125899906909960l, 256>(int)", Some(WeightOnly)),
-            ("void cutlass::device_kernel<vllm::cutlass_3x_gemm_fp8_blockwise<cutlass::bfloat16_t>>(T)", Some(Fp8)),
+            (
+                "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64>(T1)",
+                Some(Half),
+            ),
+            (
+                "void marlin_moe_wna16::Marlin<1125899906909960l, 1125899906909960l, 256>(int)",
+                Some(WeightOnly),
+            ),
+            (
+                "void cutlass::device_kernel<vllm::cutlass_3x_gemm_fp8_blockwise<cutlass::bfloat16_t>>(T)",
+                Some(Fp8),
+            ),
             ("void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u>(float*)", Some(Fp8)),
             ("void cutlass_80_wmma_tensorop_i8816gemm_s8_16x16_128x2_tn_align16", Some(Int8)),
-            ("void cutlass::device_kernel<flashinfer::gemm::nvfp4_gemm<cutlass::half_t>>(T)", Some(Fp4)),
+            (
+                "void cutlass::device_kernel<flashinfer::gemm::nvfp4_gemm<cutlass::half_t>>(T)",
+                Some(Fp4),
+            ),
             ("fused_moe_kernel", None),
         ] {
             assert_eq!(ProductType::of_name(name), expected, "{name}");

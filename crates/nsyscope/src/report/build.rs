@@ -10,8 +10,8 @@ use crate::analysis::{
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
-use crate::expect::{Expectation, Sample};
-use crate::findings::{self, Facts, PhaseFacts, SmallWork};
+use crate::expect::Expectation;
+use crate::findings::{self, Facts, SmallWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -23,6 +23,7 @@ use crate::segment::{
 use super::answer::{Answer, TypicalRow};
 use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
+use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
 use super::{
@@ -182,7 +183,8 @@ impl Report {
             model = Some(section);
         }
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
-        complete(&mut facts, &in_steps, model.as_ref());
+        facts::complete(&mut facts, &in_steps, model.as_ref());
+        facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
         facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
@@ -191,7 +193,7 @@ impl Report {
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = samples(&facts);
+        let samples = facts::samples(&facts);
         let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
@@ -329,41 +331,6 @@ fn side_by_side<A: Send, B>(
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// The steps that expectations are measured on.
-fn samples(facts: &Facts<'_>) -> Vec<Sample> {
-    let of = |phase: &PhaseFacts<'_>| {
-        let categories = phase
-            .categories
-            .iter()
-            .map(|c| (c.category.clone(), c.calls, c.total_exposed_ns))
-            .collect();
-        let (steps, wall_ns) = (phase.steps, phase.total_wall_ns);
-        Sample::new(phase.phase, phase.batch, steps, wall_ns, phase.total_idle, categories)
-    };
-    facts.phases.iter().map(of).collect()
-}
-
-/// Adds what is known of collectives and floors to the facts of each phase.
-fn complete<'a>(
-    facts: &mut Facts<'a>,
-    in_steps: &'a StepCollectives,
-    model: Option<&ModelSection>,
-) {
-    for phase in &mut facts.phases {
-        let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
-        phase.collectives = rows.map(|section| &section.row).collect();
-        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
-        phase.late = late.map(|section| &section.late).collect();
-        let experts = in_steps.experts.iter().filter(|e| (e.phase, e.batch) == key);
-        phase.experts = experts.map(|section| &section.balance).collect();
-        phase.floor = model.and_then(|model| {
-            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
-            model.floors.get(at).cloned().flatten()
-        });
-    }
 }
 
 fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {

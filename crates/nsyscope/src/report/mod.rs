@@ -4,6 +4,7 @@ mod answer;
 mod build;
 mod collectives;
 mod deployment;
+mod facts;
 mod info;
 mod model;
 mod ops;

@@ -88,7 +88,8 @@ impl Collectives {
             }
             each.sort_unstable();
             let sum = sums.entry(each.iter().map(|(rank, _)| *rank).collect()).or_default();
-            sum.all_to_all += u64::from(matches!(call.kind(), "all_to_all" | "ep_dispatch" | "ep_combine"));
+            sum.all_to_all +=
+                u64::from(matches!(call.kind(), "all_to_all" | "ep_dispatch" | "ep_combine"));
             let ranks = each.len() as i64;
             let total: i64 = each.iter().map(|(_, ns)| ns).sum();
             if total == 0 {

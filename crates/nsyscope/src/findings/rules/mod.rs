@@ -8,6 +8,8 @@ mod experts;
 mod floors;
 mod kernels;
 mod launching;
+mod precision;
+mod products;
 
 use super::facts::Facts;
 use super::finding::Finding;
@@ -31,6 +33,8 @@ pub(super) const ALL: &[Rule] = &[
     kernels::tiny,
     kernels::not_gemms,
     floors::near_or_far,
+    products::near_or_far,
+    precision::differs,
     floors::replicated,
     deployment::differs,
 ];
