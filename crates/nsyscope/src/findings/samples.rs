@@ -1,8 +1,7 @@
 //! Facts for the tests of rules.
 
-use super::facts::{
-    CategoryFacts, CopyFacts, Facts, FloorFacts, OpFacts, PhaseFacts, ShortKernels,
-};
+use super::facts::{CategoryFacts, Facts, FloorFacts, OpFacts, PhaseFacts};
+use super::work::{CopyFacts, ShortKernels};
 use crate::causes::{Cause, IdleTime};
 use crate::segment::Phase;
 
@@ -23,6 +22,8 @@ pub(crate) fn phase<'a>(wall_ns: i64) -> PhaseFacts<'a> {
         pace: None,
         short: ShortKernels::default(),
         pageable: CopyFacts::default(),
+        chains: Vec::new(),
+        grids: Vec::new(),
         collectives: Vec::new(),
         late: Vec::new(),
         experts: Vec::new(),

@@ -11,7 +11,7 @@ use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
 use crate::expect::Expectation;
-use crate::findings::{self, Facts, SmallWork};
+use crate::findings::{self, Facts, StepWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -139,7 +139,7 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, small, idle } = stepped;
+        let Stepped { steps, step_times, phases, work, idle } = stepped;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -182,7 +182,7 @@ impl Report {
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
         }
-        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
+        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
         facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
@@ -297,7 +297,7 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
-    small: SmallWork,
+    work: StepWork,
     idle: Idle,
 }
 
@@ -305,12 +305,17 @@ impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Self {
         let steps = Steps::find(run, classes, &options.steps);
         let step_times = step_times(run, classes, &steps);
-        let (idle, (phases, small)) = side_by_side(
+        let (idle, (phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
-            || (phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
+            || {
+                (
+                    phase_times(run, classes, &steps, &step_times),
+                    StepWork::find(run, classes, &steps),
+                )
+            },
         );
-        Self { steps, step_times, phases, small, idle }
+        Self { steps, step_times, phases, work, idle }
     }
 }
 

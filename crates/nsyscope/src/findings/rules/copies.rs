@@ -48,8 +48,8 @@ pub(super) fn pageable(facts: &Facts<'_>, out: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::facts::CopyFacts;
     use crate::findings::samples;
+    use crate::findings::work::CopyFacts;
 
     #[test]
     fn pageable_copies_count_where_they_cost() {

@@ -96,8 +96,8 @@ pub(super) fn tiny(facts: &Facts<'_>, out: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::facts::ShortKernels;
     use crate::findings::samples;
+    use crate::findings::work::ShortKernels;
 
     #[test]
     fn tiny_kernels_matter_where_time_lies_between_them() {

@@ -1,11 +1,13 @@
 //! The rules, one small file a group.
 
 mod capture;
+mod chains;
 mod communication;
 mod copies;
 mod deployment;
 mod experts;
 mod floors;
+mod grids;
 mod kernels;
 mod launching;
 mod precision;
@@ -32,6 +34,9 @@ pub(super) const ALL: &[Rule] = &[
     copies::pageable,
     kernels::tiny,
     kernels::not_gemms,
+    chains::unfused,
+    grids::few_blocks,
+    grids::last_wave,
     floors::near_or_far,
     products::near_or_far,
     precision::differs,
