@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 mod answer;
+mod beside;
 mod breakdown;
 mod capture;
 mod findings;
@@ -74,6 +75,8 @@ impl Report {
         self.ops(&mut blocks);
         self.breakdown(&mut blocks);
         self.collectives(&mut blocks);
+        self.experts(&mut blocks);
+        self.overlap(&mut blocks);
         self.kernels(&mut blocks);
         self.launches(&mut blocks);
         self.memory(&mut blocks);
