@@ -177,6 +177,9 @@ struct Grids {
     known: Vec<(u32, u32, u32)>,
 }
 
+/// Name, blocks, multiprocessors and blocks that fit on one.
+type GridKey<'a> = (&'a str, u64, u32, Option<u32>);
+
 /// A file with more names times geometries has no grids.
 const MOST_PAIRS: usize = 1 << 22;
 
@@ -205,7 +208,7 @@ impl Grids {
 
     fn facts(&self, run: &Run, classes: &Classes, sums: &[(u64, i64)]) -> Vec<GridFacts> {
         // The same kernel in captures of several ranks is one.
-        let mut merged: BTreeMap<(&str, u64, u32, Option<u32>), (u32, u64, i64)> = BTreeMap::new();
+        let mut merged: BTreeMap<GridKey<'_>, (u32, u64, i64)> = BTreeMap::new();
         for (&(rank, name, geometry), &(calls, ns)) in self.known.iter().zip(sums) {
             let rank = &run.ranks()[rank as usize];
             let trace = &run.traces()[rank.file];

@@ -149,7 +149,8 @@ impl Answer {
         if let Some(finding) = sized
             && let Some(phase) = finding.phase
         {
-            return Self::of_phase(report, phase, finding.batch, subject(finding)).because(finding);
+            return Self::of_phase(report, phase, finding.batch, subject(finding).as_deref())
+                .because(finding);
         }
         match Self::steadiest(report) {
             Some((phase, batch)) => Self::of_phase(report, phase, batch, None).busy(report),
@@ -191,34 +192,28 @@ impl Answer {
         report: &Report,
         phase: &'static str,
         batch: Option<u32>,
-        wanted: Option<String>,
+        wanted: Option<&str>,
     ) -> Self {
         let typical = report.typical_row(phase, batch);
         let uneven = typical.filter(|typical| typical.uneven());
         let steps = typical.map_or(1, |typical| typical.steps.max(1) as i64);
-        let (of, mut parts, idle) = match uneven {
-            Some(row) => {
-                let parts = row.categories.iter();
-                let parts: Vec<_> = parts.map(|c| (&*c.category, c.exposed_ns)).collect();
-                ("typical_step", parts, row.idle_ns)
-            }
-            None => {
-                let rows = report.rows_of(phase, batch);
-                let parts: Vec<_> =
-                    rows.map(|row| (&*row.category, row.exposed_ns / steps)).collect();
-                let idle: i64 = report.idle_of(phase, batch).map(|row| row.time_ns).sum();
-                ("all_steps", parts, idle / steps)
-            }
+        let (of, mut parts, idle) = if let Some(row) = uneven {
+            let parts = row.categories.iter();
+            let parts: Vec<_> = parts.map(|c| (&*c.category, c.exposed_ns)).collect();
+            ("typical_step", parts, row.idle_ns)
+        } else {
+            let rows = report.rows_of(phase, batch);
+            let parts: Vec<_> = rows.map(|row| (&*row.category, row.exposed_ns / steps)).collect();
+            let idle: i64 = report.idle_of(phase, batch).map(|row| row.time_ns).sum();
+            ("all_steps", parts, idle / steps)
         };
         parts.push((IDLE, idle));
         let wall = typical.map_or(0, |typical| {
             if uneven.is_some() { typical.wall_ns } else { typical.mean_wall_ns }
         });
-        let found = match &wanted {
-            Some(wanted) => parts.iter().find(|(category, _)| category == wanted),
-            // The first of several that are equal.
-            None => parts.iter().rev().max_by_key(|(_, ns)| *ns),
-        };
+        let named = parts.iter().find(|(category, _)| Some(*category) == wanted);
+        // The first of several that are equal.
+        let found = named.or_else(|| parts.iter().rev().max_by_key(|(_, ns)| *ns));
         let (bottleneck, ns) = found.copied().unwrap_or((IDLE, 0));
         Self {
             bottleneck: Some(bottleneck.to_owned()),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::findings::samples;
 
-    fn found(weights: &str, ran: Option<ProductType>) -> Option<Option<i64>> {
+    fn found(weights: &str, ran: Option<ProductType>) -> Vec<Finding> {
         let mut op = samples::product("attn.o_proj", 2_000_000, 0.8);
         op.weights = Some(weights.to_owned());
         op.product_type = ran;
@@ -102,23 +102,33 @@ mod tests {
         phase.ops.push(op);
         let mut out = Vec::new();
         differs(&samples::facts(vec![phase]), &mut out);
-        out.first().map(|finding| finding.gain_ns_per_step)
+        out
     }
 
     #[test]
     fn types_that_contradict_the_weights_are_told() {
-        assert_eq!(found("fp8/128x128", Some(ProductType::Half)), Some(Some(1_000_000)));
-        assert_eq!(found("int4/g32", Some(ProductType::Half)), Some(Some(1_400_000)));
-        assert_eq!(found("bf16", Some(ProductType::Fp8)), Some(None));
+        for (weights, ran, gain) in [
+            ("fp8/128x128", ProductType::Half, Some(1_000_000)),
+            ("int4/g32", ProductType::Half, Some(1_400_000)),
+            ("bf16", ProductType::Fp8, None),
+        ] {
+            let out = found(weights, Some(ran));
+            let [only] = out.as_slice() else { panic!("{out:?}") };
+            assert_eq!((only.id, only.gain_ns_per_step), ("dtype.differs", gain), "{weights}");
+        }
     }
 
     #[test]
     fn types_that_fit_or_are_unknown_are_not() {
-        assert_eq!(found("fp8/128x128", Some(ProductType::Fp8)), None);
-        assert_eq!(found("fp8", Some(ProductType::WeightOnly)), None);
-        assert_eq!(found("int4/g32", Some(ProductType::WeightOnly)), None);
-        assert_eq!(found("bf16", Some(ProductType::Half)), None);
-        assert_eq!(found("fp8/128x128", None), None);
-        assert_eq!(found("unknown (gguf)", Some(ProductType::Half)), None);
+        for (weights, ran) in [
+            ("fp8/128x128", Some(ProductType::Fp8)),
+            ("fp8", Some(ProductType::WeightOnly)),
+            ("int4/g32", Some(ProductType::WeightOnly)),
+            ("bf16", Some(ProductType::Half)),
+            ("fp8/128x128", None),
+            ("unknown (gguf)", Some(ProductType::Half)),
+        ] {
+            assert!(found(weights, ran).is_empty(), "{weights} {ran:?}");
+        }
     }
 }
