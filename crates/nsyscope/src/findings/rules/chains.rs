@@ -53,7 +53,7 @@ pub(super) fn unfused(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 ),
             )
             .because("kernels_per_step", Figure::Count(calls))
-            .because("their_ns", Figure::Ns(gain))
+            .because("kernels_ns", Figure::Ns(gain))
             .because("per_step", Figure::Text(named.join("; ")))
             .try_this(advice(*most)),
         );

@@ -71,7 +71,7 @@ fn of_category(phase: &PhaseFacts<'_>, category: &CategoryFacts, out: &mut Vec<F
             .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
         out.push(split(match late {
             Some(late) => straggler(phase, late, wait),
-            None => skewed(phase, row, wait, skew.steady_spread_p50_ns),
+            None => skewed(phase, row, (wait, transfer), skew.steady_spread_p50_ns),
         }));
     }
     if phase.part(transfer) >= PART {
@@ -164,15 +164,21 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         .and("longer_before_each", (!told.is_empty()).then(|| Figure::Text(told.join(" and "))))
 }
 
-fn skewed(phase: &PhaseFacts<'_>, row: &CollectiveRow, wait: i64, spread: f64) -> Finding {
+fn skewed(
+    phase: &PhaseFacts<'_>,
+    row: &CollectiveRow,
+    (wait, transfer): (i64, i64),
+    spread: f64,
+) -> Finding {
     Finding::of_phase(
         "communication.skew",
         phase,
         wait,
         format!(
-            "{} is ranks waiting for each other in {}, and no rank is late by itself",
+            "{} is ranks waiting for each other in {}, none late by itself; {} is transfer",
             format::percent(phase.part(wait)),
-            row.kind
+            row.kind,
+            format::percent(phase.part(transfer)),
         ),
     )
     .because("spread_p50_ns", Figure::Ns(spread.round() as i64))

@@ -34,11 +34,12 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 ),
             )
             .try_this(if memory {
-                "Faster kernels gain little. Only fewer bytes (smaller weight and cache types) or \
-                 more tokens for the same bytes (a larger batch, speculative decoding) help."
+                "Leave the kernels as they are: only fewer bytes, or more tokens for the same bytes, \
+                 help. Half the bytes (smaller weight and cache types) can halve their time; a \
+                 larger batch or speculative decoding shares them among more tokens."
             } else {
-                "Faster kernels gain little. Only less arithmetic (a smaller type, skipping cached \
-                 prefixes) or more GPUs help."
+                "Leave the kernels as they are: only less arithmetic or more GPUs help. Half the \
+                 operand size can halve their time; prefixes that are cached cost nothing."
             })
         } else if factor >= FAR {
             Finding::of_phase(
@@ -100,7 +101,7 @@ pub(super) fn replicated(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             )
             .because("ranks", Figure::Count(floor.tp))
             .try_this(
-                "Try data-parallel attention: each rank its own requests. It reads these weights \
+                "Use data-parallel attention: each rank its own requests. It reads these weights \
                  once a request group instead of once a rank, and needs no all-reduce behind \
                  attention. The gain is derived from the floor of these products, not measured, and leaves \
                  out what exchanging their results would cost.",

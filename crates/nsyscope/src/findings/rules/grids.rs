@@ -42,8 +42,8 @@ pub(super) fn few_blocks(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             .because("blocks", Figure::Count(grid.blocks))
             .because("multiprocessors", Figure::Count(u64::from(grid.sms)))
             .because("grids", Figure::Count(found.grids))
-            .because("their_ns", Figure::Ns(found.time))
-            .because("their_share", Figure::Share(phase.part(found.time))),
+            .because("kernels_ns", Figure::Ns(found.time))
+            .because("kernels_share", Figure::Share(phase.part(found.time))),
         );
     }
 }
@@ -80,8 +80,8 @@ pub(super) fn last_wave(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             .and("blocks_per_sm", grid.blocks_per_sm.map(|n| Figure::Count(u64::from(n))))
             .because("waves", Figure::Number(waves))
             .because("grids", Figure::Count(found.grids))
-            .because("their_ns", Figure::Ns(found.time))
-            .because("their_share", Figure::Share(phase.part(found.time))),
+            .because("kernels_ns", Figure::Ns(found.time))
+            .because("kernels_share", Figure::Share(phase.part(found.time))),
         );
     }
 }

@@ -67,8 +67,8 @@ pub(super) fn differs(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             finding
                 .because("operations", Figure::Count(count))
                 .because("mostly", Figure::Text(ops.join(" ")))
-                .because("their_ns", Figure::Ns(all_ns))
-                .because("their_share", Figure::Share(phase.part(all_ns)))
+                .because("products_ns", Figure::Ns(all_ns))
+                .because("products_share", Figure::Share(phase.part(all_ns)))
                 .and(
                     "kernel",
                     op.kernel
