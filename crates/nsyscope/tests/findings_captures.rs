@@ -97,6 +97,14 @@ fn experts_over_ranks_are_balanced_only_where_they_are_spread() {
     let [prefill] = prefill.as_slice() else { panic!("{prefill:?}") };
     assert_eq!(prefill.evidence.get("most_loaded_rank"), Some(&Figure::Count(0)));
     assert!(prefill.gain_share.unwrap() > 0.2, "{prefill:?}");
+    // In decode its CPU is what is late: the rank is named, and with it what to try first.
+    for batch in [8, 64] {
+        let late: Vec<&Finding> =
+            of(&found, "communication.late_launches", "decode", batch).collect();
+        let [late] = late.as_slice() else { panic!("{late:?}") };
+        assert_eq!(late.evidence.get("rank"), Some(&Figure::Count(0)), "{batch}");
+    }
+    assert!(found.answer.cause.contains("the CPU of rank 0 launches later"), "{:?}", found.answer);
     // A rank that does its slices three times is late for another reason.
     let other = report("C8_tp2_work", &tp).unwrap();
     assert!(!has(&other, "experts.imbalance") && has(&other, "communication.straggler"));

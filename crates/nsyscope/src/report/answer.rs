@@ -145,12 +145,28 @@ impl Answer {
             };
             return answer.because(finding);
         }
-        let sized = report.findings.iter().find(|f| f.gain_share.is_some_and(|s| s >= LEAST));
+        // Without floors nothing says that fuller grids would be faster.
+        let guess = |id: &str| {
+            report.model.is_none() && matches!(id, "kernels.few_blocks" | "kernels.last_wave")
+        };
+        let sized = report
+            .findings
+            .iter()
+            .find(|f| f.gain_share.is_some_and(|share| share >= LEAST) && !guess(f.id));
         if let Some(finding) = sized
             && let Some(phase) = finding.phase
         {
-            return Self::of_phase(report, phase, finding.batch, subject(finding).as_deref())
-                .because(finding);
+            let whole = Self::of_phase(report, phase, finding.batch, None);
+            let answer = Self::of_phase(report, phase, finding.batch, subject(finding).as_deref());
+            if answer.share < whole.share.map(|share| share / 2.0) {
+                // What takes most time is not what most can be gained of.
+                let cause = format!(
+                    "the kernels themselves; most is to be gained elsewhere: {}",
+                    finding.said
+                );
+                return Self { cause, ..whole.because(finding) };
+            }
+            return answer.because(finding);
         }
         match Self::steadiest(report) {
             Some((phase, batch)) => Self::of_phase(report, phase, batch, None).busy(report),

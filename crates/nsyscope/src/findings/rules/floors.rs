@@ -1,7 +1,8 @@
 //! Steps beside what their model has to take at least.
 
-use crate::findings::facts::Facts;
+use crate::findings::facts::{Facts, OpFacts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding, Severity};
+use crate::format;
 
 /// Kernels within this factor of their floor have little left to gain.
 const NEAR: f64 = 1.5;
@@ -48,12 +49,13 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 kernels - least,
                 format!("the kernels take {factor:.1} times their floor"),
             )
-            .try_this(
-                "Start with the operations that have most headroom (see the table of operations). \
+            .try_this(format!(
+                "Start with {}. \
                  Kernels that fill few SMs, types other than the weights', operations that the \
                  model does not ask for (copies, casts, unfused element-wise work) and clocks below \
                  their maximum are the usual causes; at the floor, a step loses the gain.",
-            )
+                start_with(phase),
+            ))
         } else {
             continue;
         };
@@ -69,6 +71,21 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 ),
         );
     }
+}
+
+/// The operation with most time beyond its floor.
+fn start_with(phase: &PhaseFacts<'_>) -> String {
+    let beyond = |op: &OpFacts| op.headroom_ns().filter(|_| !op.impossible);
+    let most = phase
+        .ops
+        .iter()
+        .filter(|op| !op.category.starts_with("comm/"))
+        .filter_map(|op| Some((op, beyond(op)?)))
+        .max_by_key(|(op, ns)| (*ns, std::cmp::Reverse(op.op)));
+    most.map_or_else(
+        || "the operations that have most headroom".to_owned(),
+        |(op, ns)| format!("{}, which takes {} beyond its floor", op.op, format::ns(ns)),
+    )
 }
 
 /// Products that every tensor-parallel rank repeats.
@@ -138,6 +155,19 @@ mod tests {
         let mut phase = samples::phase(10_000_000);
         phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
         assert!(crate::findings::find(&samples::facts(vec![phase])).is_empty());
+    }
+
+    #[test]
+    fn the_operation_to_start_with_is_named() {
+        let mut phase = samples::phase(10_000_000);
+        phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
+        phase.floor = Some(samples::floor(2_000_000.0));
+        phase.ops.push(samples::product("attn.o_proj", 2_000_000, 0.5));
+        phase.ops.push(samples::product("mlp.down_proj", 3_000_000, 0.5));
+        let mut out = Vec::new();
+        near_or_far(&samples::facts(vec![phase]), &mut out);
+        let expected = "Start with mlp.down_proj, which takes 1.500 ms beyond its floor.";
+        assert_eq!(out[0].first_action(), expected);
     }
 
     #[test]
