@@ -27,6 +27,7 @@ mod literals;
 mod name;
 mod normalise;
 mod parse;
+mod product_type;
 mod rule;
 
 pub use category::Category;
@@ -36,4 +37,5 @@ pub use explain::{Explanation, NearMiss, RuleHit};
 pub use filter::CategoryFilter;
 pub use name::KernelName;
 pub use normalise::normalise;
+pub use product_type::ProductType;
 pub use rule::{MatchOn, Origin, Rule, RuleId};

@@ -11,8 +11,8 @@ use crate::attribute::LayerHeat;
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
-use crate::expect::{Expectation, Sample};
-use crate::findings::{self, Facts, PhaseFacts, SmallWork};
+use crate::expect::Expectation;
+use crate::findings::{self, Facts, StepWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -21,8 +21,10 @@ use crate::segment::{
     PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
+use super::answer::{Answer, TypicalRow};
 use super::collectives::StepCollectives;
 use super::deployment::DeploymentSection;
+use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
 use super::{
@@ -149,7 +151,7 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, small, idle } = stepped?;
+        let Stepped { steps, step_times, phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -196,24 +198,29 @@ impl Report {
             attributed = Some(attribution);
         }
         let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
-        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
-        complete(&mut facts, &in_steps, model.as_ref());
+        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
+        facts::complete(&mut facts, &in_steps, model.as_ref());
+        facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
+        facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
+            || model.as_ref().is_some_and(|model| model.parallelism.expert_parallel);
         facts.start_up = start_up_counts;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = samples(&facts);
+        let samples = facts::samples(&facts);
+        let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
             .map(|expectation| expectation.measure(&samples, &findings))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
+        let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
+            answer: Answer::default(),
             classification,
             model,
             deployment,
@@ -224,6 +231,7 @@ impl Report {
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
+            typical,
             idle: phases
                 .iter()
                 .flat_map(|(key, time)| {
@@ -266,11 +274,14 @@ impl Report {
             layers,
             collectives: in_steps.collectives,
             late: in_steps.late,
+            experts: in_steps.experts,
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
             findings_shown: options.findings,
-        })
+        };
+        report.answer = Answer::new(&report);
+        Ok(report)
     }
 }
 
@@ -304,7 +315,7 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
-    small: SmallWork,
+    work: StepWork,
     idle: Idle,
 }
 
@@ -312,12 +323,17 @@ impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
         let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (phases, small)) = side_by_side(
+        let (idle, (phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
-            || (phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
+            || {
+                (
+                    phase_times(run, classes, &steps, &step_times),
+                    StepWork::find(run, classes, &steps),
+                )
+            },
         );
-        Ok(Self { steps, step_times, phases, small, idle })
+        Ok(Self { steps, step_times, phases, work, idle })
     }
 }
 
@@ -338,39 +354,6 @@ fn side_by_side<A: Send, B>(
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// The steps that expectations are measured on.
-fn samples(facts: &Facts<'_>) -> Vec<Sample> {
-    let of = |phase: &PhaseFacts<'_>| {
-        let categories = phase
-            .categories
-            .iter()
-            .map(|c| (c.category.clone(), c.calls, c.total_exposed_ns))
-            .collect();
-        let (steps, wall_ns) = (phase.steps, phase.total_wall_ns);
-        Sample::new(phase.phase, phase.batch, steps, wall_ns, phase.total_idle, categories)
-    };
-    facts.phases.iter().map(of).collect()
-}
-
-/// Adds what is known of collectives and floors to the facts of each phase.
-fn complete<'a>(
-    facts: &mut Facts<'a>,
-    in_steps: &'a StepCollectives,
-    model: Option<&ModelSection>,
-) {
-    for phase in &mut facts.phases {
-        let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
-        phase.collectives = rows.map(|section| &section.row).collect();
-        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
-        phase.late = late.map(|section| &section.late).collect();
-        phase.floor = model.and_then(|model| {
-            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
-            model.floors.get(at).cloned().flatten()
-        });
-    }
 }
 
 fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {

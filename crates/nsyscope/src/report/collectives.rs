@@ -7,7 +7,7 @@ use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps, kernel_steps};
 
-use super::{CollectiveSection, LateSection};
+use super::{CollectiveSection, ExpertSection, LateSection};
 
 /// The phase of collectives that no step holds.
 const OUTSIDE: &str = "outside";
@@ -16,6 +16,7 @@ const OUTSIDE: &str = "outside";
 pub(super) struct StepCollectives {
     pub(super) collectives: Vec<CollectiveSection>,
     pub(super) late: Vec<LateSection>,
+    pub(super) experts: Vec<ExpertSection>,
 }
 
 impl StepCollectives {
@@ -41,6 +42,7 @@ impl StepCollectives {
         }
         let mut collectives = Vec::new();
         let mut late = Vec::new();
+        let mut experts = Vec::new();
         // Steps first, what is outside of them last.
         let (inside, mut outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
         if steps.selected.is_some() {
@@ -55,6 +57,12 @@ impl StepCollectives {
                     .into_iter()
                     .map(|row| CollectiveSection { phase, batch, row }),
             );
+            experts.extend(
+                matched
+                    .experts(run, classes, |call| key_of(call) == key)
+                    .into_iter()
+                    .map(|balance| ExpertSection { phase, batch, balance }),
+            );
             if key.is_some() {
                 late.extend(
                     matched
@@ -64,6 +72,6 @@ impl StepCollectives {
                 );
             }
         }
-        Self { collectives, late }
+        Self { collectives, late, experts }
     }
 }

@@ -1,8 +1,10 @@
 //! The report: one value that JSON serialises and every view is made from.
 
+mod answer;
 mod build;
 mod collectives;
 mod deployment;
+mod facts;
 mod info;
 mod kernel_rows;
 mod model;
@@ -15,6 +17,7 @@ mod view;
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
+pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
@@ -25,7 +28,9 @@ pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
-use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
+use crate::analysis::{
+    CollectiveRow, CopyRow, ExpertBalance, KernelRow, LateRank, LaunchStats, Overlap, StartUp,
+};
 use crate::attribute::LayerHeat;
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
@@ -50,6 +55,8 @@ pub struct Report {
     pub generator: String,
     /// What the captures are.
     pub capture: CaptureSection,
+    /// The bottleneck, its cause and what to try first.
+    pub answer: Answer,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
     /// The model and its floors; null when no config was given.
@@ -66,6 +73,8 @@ pub struct Report {
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
+    /// A typical step of each phase and batch, those that take most time first.
+    pub typical: Vec<TypicalRow>,
     /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
     /// The calls that idle time of steps is put down to, by phase and batch, longest first.
@@ -93,6 +102,8 @@ pub struct Report {
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.
     pub late: Vec<LateSection>,
+    /// How evenly the experts' work is spread over ranks, by phase and batch.
+    pub experts: Vec<ExpertSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
     /// What follows from all this, with its size and what to try: limits of the capture that
@@ -246,6 +257,19 @@ pub struct LateSection {
     /// The figures.
     #[serde(flatten)]
     pub late: LateRank,
+}
+
+/// How evenly experts work in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExpertSection {
+    /// The phase, or `outside` of all steps.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown or outside.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub balance: ExpertBalance,
 }
 
 /// A category's part of the time.
