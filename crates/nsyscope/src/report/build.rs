@@ -20,7 +20,7 @@ use crate::segment::{
     PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
-use super::collectives::StepCollectives;
+use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
@@ -143,7 +143,6 @@ impl Report {
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         for start in &start_up {
             let busy = times.get(start.rank as usize).map_or(0, |t| t.wall.busy_ns);
             if share(start.busy_ns, busy) >= START_UP_SHARE {
@@ -172,14 +171,18 @@ impl Report {
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let (mut model, mut ops) = (None, None);
+        let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &attribution, resolved.cost.as_ref());
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&attribution));
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
         }
+        let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
         complete(&mut facts, &in_steps, model.as_ref());
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
@@ -344,7 +347,7 @@ fn complete<'a>(
 ) {
     for phase in &mut facts.phases {
         let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        let rows = in_steps.merged.iter().filter(|c| (c.phase, c.batch) == key);
         phase.collectives = rows.map(|section| &section.row).collect();
         let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
         phase.late = late.map(|section| &section.late).collect();

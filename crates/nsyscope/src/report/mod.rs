@@ -11,6 +11,8 @@ mod summary;
 mod typical;
 mod view;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
@@ -29,6 +31,7 @@ use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
+use crate::model::Provenance;
 use crate::segment::StepsSummary;
 
 /// The `schema` of a [`Report`].
@@ -223,6 +226,20 @@ pub struct CollectiveSection {
     /// The figures.
     #[serde(flatten)]
     pub row: CollectiveRow,
+    /// What NCCL's own model expects of one such collective in isolation, in ns; null where
+    /// message, link or partners are unknown.
+    pub expected_ns: Option<i64>,
+    /// The least that one can take on the link, in ns.
+    pub floor_ns: Option<i64>,
+    /// The link that the ranks are taken to use: `nvlink`, `pcie` or `network`.
+    pub link: Option<&'static str>,
+    /// Its rated bandwidth in one direction.
+    pub link_bandwidth_bytes_per_s: Option<f64>,
+    /// `busbw_bytes_per_s` over that.
+    pub link_share: Option<f64>,
+    /// What `op`, `message_bytes`, `algbw_bytes_per_s`, `busbw_bytes_per_s` and `link` rest on, where
+    /// they are known.
+    pub provenance: BTreeMap<&'static str, Provenance>,
 }
 
 /// How late a rank is in the collectives of the steps of one phase and batch.

@@ -14,6 +14,7 @@ mod events;
 mod group;
 mod late;
 mod matching;
+mod messages;
 mod nvtx;
 mod steady;
 mod summary;
@@ -28,7 +29,8 @@ pub use clock::{ClockAlignment, ClockSource};
 pub use events::Overlap;
 pub use group::{Call, CallMember, CollectiveGroup};
 pub use late::{LateRank, Longer};
-pub use summary::{CollectiveRow, RankCollectives, Skew, UnmatchedRow};
+pub use messages::NvtxMessages;
+pub use summary::{CollectiveRow, Message, RankCollectives, Skew, UnmatchedRow};
 
 use events::{Event, Item, Key};
 use group::{Arrival, Unmatched};

@@ -3,6 +3,7 @@
 mod answer;
 mod breakdown;
 mod capture;
+mod collectives;
 mod findings;
 mod floors;
 mod tables;
