@@ -16,6 +16,7 @@ use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
+use crate::whatif::WhatIf;
 use crate::segment::{
     PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
@@ -24,6 +25,8 @@ use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::profile::{Priced, Source};
+use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -47,6 +50,8 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// What is asked of changes to its steps.
+    pub what_if: Vec<WhatIf>,
 }
 
 impl Default for ReportOptions {
@@ -59,6 +64,7 @@ impl Default for ReportOptions {
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            what_if: Vec::new(),
         }
     }
 }
@@ -104,6 +110,13 @@ impl ReportOptions {
         self
     }
 
+    /// Adds a hypothesis about the run's steps.
+    #[must_use]
+    pub fn what_if(mut self, what_if: WhatIf) -> Self {
+        self.what_if.push(what_if);
+        self
+    }
+
     /// How many findings a view shows; the report has all of them.
     #[must_use]
     pub fn findings(mut self, findings: usize) -> Self {
@@ -128,7 +141,8 @@ impl Report {
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
     /// profiled is one that cannot have run, or the captures hold no steps that an expectation is
-    /// about. Without a model, a deployment and expectations there is none.
+    /// about, or an hypothesis names what does not exist. Without a model, a deployment, expectations
+    /// and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -171,16 +185,31 @@ impl Report {
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let (mut model, mut ops) = (None, None);
+        let mut hypotheses = None;
+        let source = Source {
+            run,
+            classes: &classes,
+            steps: &steps,
+            times: &step_times,
+            idle: &idle,
+            matched: &matched,
+        };
         let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
             known.with_model(&steps, &attribution, resolved.cost.as_ref());
+            let priced = Priced { attribution: &attribution, cost: resolved.cost.as_ref() };
+            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&attribution));
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
         }
+        let hypotheses = match hypotheses {
+            Some(known) => known,
+            None => Hypotheses::new(&source, None, &options.what_if)?,
+        };
         let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
@@ -254,6 +283,8 @@ impl Report {
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            what_if: hypotheses.what_if,
+            ceilings: hypotheses.ceilings,
             findings_shown: options.findings,
         })
     }

@@ -6,10 +6,12 @@ mod deployment;
 mod info;
 mod model;
 mod ops;
+mod profile;
 mod steps;
 mod summary;
 mod typical;
 mod view;
+mod whatif;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +35,7 @@ use crate::findings::Finding;
 use crate::health::Entry;
 use crate::model::Provenance;
 use crate::segment::StepsSummary;
+use crate::whatif::{Ceiling, WhatIfResult};
 
 /// The `schema` of a [`Report`].
 pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
@@ -93,6 +96,11 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<Expected>>,
+    /// What hypotheses make of the steps of each phase and batch; null when none was given.
+    pub what_if: Option<Vec<WhatIfResult>>,
+    /// What each part of the steps of each phase and batch would give at its floor, or at nothing
+    /// where it has none; what would give most first.
+    pub ceilings: Vec<Ceiling>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,

@@ -7,6 +7,7 @@ mod collectives;
 mod findings;
 mod floors;
 mod tables;
+mod whatif;
 
 use crate::capture::TraceKind;
 use crate::causes::Cause;
@@ -68,6 +69,8 @@ impl Report {
         self.answer(&mut blocks);
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
+        self.what_if(&mut blocks);
+        self.ceilings(&mut blocks);
         self.health(&mut blocks);
         self.ranks(&mut blocks);
         self.floors(&mut blocks);
