@@ -127,6 +127,7 @@ Examples:
   nsyscope report run.sqlite --format json -o report.json
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
+  nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
   nsyscope report run.sqlite --what-if 'all_reduce=0.5x' --what-if 'launch=graph,wait=0'
 
 An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
@@ -159,6 +160,10 @@ pub(crate) struct Report {
     /// or several at once: all_reduce=10us,wait=0
     #[arg(long, value_name = "HYPOTHESIS")]
     pub(crate) what_if: Vec<String>,
+    /// An earlier report (the JSON of this command), of another model even: what it found beside
+    /// what is found now, and which of its conclusions no longer hold
+    #[arg(long, value_name = "REPORT.json")]
+    pub(crate) baseline: Option<PathBuf>,
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
 use nsyscope::expect::Expectation;
-use nsyscope::report::{Report, ReportOptions};
+use nsyscope::report::{Baseline, Report, ReportOptions};
 use nsyscope::whatif::WhatIf;
 
 use super::Outcome;
@@ -37,6 +37,9 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
             what_if.check_ops(None)?;
         }
         options = options.what_if(what_if);
+    }
+    if let Some(path) = &command.baseline {
+        options = options.baseline(Baseline::open(path)?);
     }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     let report = Report::new(&run, &classifier, &options)?;

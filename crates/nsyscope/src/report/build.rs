@@ -21,6 +21,8 @@ use crate::segment::{
     PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
+use super::baseline::{Baseline, BaselineSection};
+use super::saved::SavedReport;
 use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
@@ -52,6 +54,8 @@ pub struct ReportOptions {
     pub expectations: Vec<Expectation>,
     /// What is asked of changes to its steps.
     pub what_if: Vec<WhatIf>,
+    /// An earlier report to set beside this one.
+    pub baseline: Option<Baseline>,
 }
 
 impl Default for ReportOptions {
@@ -65,6 +69,7 @@ impl Default for ReportOptions {
             findings: findings::SHOWN,
             expectations: Vec::new(),
             what_if: Vec::new(),
+            baseline: None,
         }
     }
 }
@@ -114,6 +119,13 @@ impl ReportOptions {
     #[must_use]
     pub fn what_if(mut self, what_if: WhatIf) -> Self {
         self.what_if.push(what_if);
+        self
+    }
+
+    /// Sets an earlier report beside this one.
+    #[must_use]
+    pub fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
         self
     }
 
@@ -226,7 +238,7 @@ impl Report {
             .iter()
             .map(|expectation| expectation.measure(&samples, &findings))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
+        let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
@@ -285,8 +297,14 @@ impl Report {
             expectations: (!expectations.is_empty()).then_some(expectations),
             what_if: hypotheses.what_if,
             ceilings: hypotheses.ceilings,
+            baseline: None,
             findings_shown: options.findings,
-        })
+        };
+        if let Some(earlier) = &options.baseline {
+            let now = SavedReport::try_from(&report)?;
+            report.baseline = Some(BaselineSection::new(earlier, &now));
+        }
+        Ok(report)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The report: one value that JSON serialises and every view is made from.
 
+pub mod baseline;
 mod build;
 mod collectives;
 mod deployment;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
+pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
@@ -103,6 +105,8 @@ pub struct Report {
     /// What each part of the steps of each phase and batch would give at its floor, or at nothing
     /// where it has none; what would give most first.
     pub ceilings: Vec<Ceiling>,
+    /// An earlier report beside this one; null when none was given.
+    pub baseline: Option<BaselineSection>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,

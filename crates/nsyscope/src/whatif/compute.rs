@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::parse::names;
-use super::{Atom, Change, Part, Profile, Target, To, WhatIf};
+use super::{Atom, Change, IdlePart, Part, Profile, Target, To, WhatIf};
 use crate::causes::Cause;
 use crate::format;
 use crate::{Error, ErrorKind, Result};
@@ -245,13 +245,14 @@ impl WhatIf {
 }
 
 /// What every answer rests on.
+pub(crate) const GENERAL: [&str; 2] = [
+    "what ran at the same instant as something that does not change gains nothing",
+    "the rest of the step stays as it was measured, under the profiler; waits for other ranks too, \
+     unless they are changed",
+];
+
 fn general(profile: &Profile) -> Vec<String> {
-    let mut out = vec![
-        "what ran at the same instant as something that does not change gains nothing".to_owned(),
-        "the rest of the step stays as it was measured, under the profiler; waits for other ranks \
-         too, unless they are changed"
-            .to_owned(),
-    ];
+    let mut out: Vec<String> = GENERAL.iter().map(|text| (*text).to_owned()).collect();
     if profile.warm_up > 0 {
         out.push(format!(
             "{} left out: they warm up",
@@ -310,39 +311,7 @@ impl Change {
                             .min(1.0)
                     });
                     factors.idle[at] = left.unwrap_or(0.0);
-                    notes.insert(match graph_gap_ns(profile) {
-                        Some(gap) => format!(
-                            "`{}`: each gap shrinks to the {} that the GPU takes here between \
-                             kernels that are queued in time; a graph can do better",
-                            self.text,
-                            format::duration(gap)
-                        ),
-                        None => format!(
-                            "`{}`: no gap is left; these steps do not show what the GPU takes \
-                             between kernels of a graph",
-                            self.text
-                        ),
-                    });
-                    let stays: i64 = profile
-                        .idle
-                        .iter()
-                        .filter(|idle| idle.cause != Cause::Launch)
-                        .map(|idle| idle.ns)
-                        .sum();
-                    if stays > 0 {
-                        notes.insert(format!(
-                            "`{}`: {} a step of other idle time stays ({})",
-                            self.text,
-                            format::duration((stays as f64 / steps).round()),
-                            profile
-                                .idle
-                                .iter()
-                                .filter(|idle| idle.cause != Cause::Launch && idle.ns > 0)
-                                .map(|idle| idle.cause.as_str())
-                                .collect::<Vec<_>>()
-                                .join(", ")
-                        ));
-                    }
+                    notes.insert(format!("`{}`: {}", self.text, graph_leaves(profile)));
                 }
             }
         }
@@ -357,6 +326,32 @@ impl Change {
             _ => atoms.filter(|atom| atom.part != Part::Wait).map(|atom| atom.activities).sum(),
         }
     }
+}
+
+/// What launching through a graph leaves of idle time, in words.
+fn graph_leaves(profile: &Profile) -> String {
+    let mut out = match graph_gap_ns(profile) {
+        Some(gap) => format!(
+            "each gap shrinks to the {} that the GPU takes in these steps between kernels that are \
+             queued in time",
+            format::duration(gap)
+        ),
+        None => "no gap is left, since these steps do not show what the GPU takes between kernels of \
+                 a graph"
+            .to_owned(),
+    };
+    let stays: Vec<&IdlePart> =
+        profile.idle.iter().filter(|idle| idle.cause != Cause::Launch && idle.ns > 0).collect();
+    if !stays.is_empty() {
+        let ns: i64 = stays.iter().map(|idle| idle.ns).sum();
+        let causes: Vec<&str> = stays.iter().map(|idle| idle.cause.as_str()).collect();
+        out.push_str(&format!(
+            "; {} a step of other idle time stays ({})",
+            format::duration((ns as f64 / profile.steps.max(1) as f64).round()),
+            causes.join(", ")
+        ));
+    }
+    out
 }
 
 /// What the GPU takes between activities that are queued in time, in ns: the mean of these steps.

@@ -22,6 +22,7 @@ mod parse;
 mod profile;
 
 pub use ceilings::{Ceiling, Level, ceilings};
+pub(crate) use compute::GENERAL;
 pub use compute::{ChangeResult, WhatIfResult};
 pub use profile::{Atom, IdlePart, Part, Profile, Shared};
 

@@ -1,6 +1,7 @@
 //! The report for people: the answer first, then what it rests on.
 
 mod answer;
+mod baseline;
 mod breakdown;
 mod capture;
 mod collectives;
@@ -67,6 +68,7 @@ impl Report {
         let mut blocks = Vec::new();
         self.head(&mut blocks);
         self.answer(&mut blocks);
+        self.baseline(&mut blocks);
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
         self.what_if(&mut blocks);

@@ -3,7 +3,7 @@
 use crate::document::{Block, Grid, Kind};
 use crate::format;
 use crate::report::Report;
-use crate::whatif::{Ceiling, Level, WhatIfResult};
+use crate::whatif::{Ceiling, GENERAL, Level, WhatIfResult};
 
 use super::label;
 
@@ -32,11 +32,12 @@ impl Report {
             grid.row(row(one));
         }
         blocks.push(Block::Grid(grid));
-        let mut notes: Vec<String> = Vec::new();
+        let mut notes: Vec<String> = GENERAL.iter().map(|text| (*text).to_owned()).collect();
         for one in all {
-            for note in &one.assumptions {
-                if !notes.contains(note) {
-                    notes.push(note.clone());
+            for note in one.assumptions.iter().filter(|note| !GENERAL.contains(&note.as_str())) {
+                let note = format!("{}: {note}", label(one.phase, one.batch));
+                if !notes.contains(&note) {
+                    notes.push(note);
                 }
             }
         }
