@@ -339,3 +339,47 @@ impl SetClock {
         self.now = to;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_runs_at_once_is_counted_once(
+            mut all in prop::collection::vec((0i64..60, 0i64..20, 0u32..3), 1..20),
+        ) {
+            all.sort_unstable();
+            let mut tally = Tally::default();
+            for class in 0..3 {
+                tally.atom(class, None, Part::Whole, String::new);
+            }
+            let mut clock = SetClock::default();
+            for &(start, length, atom) in &all {
+                clock.add(start, start + length, atom, &mut tally);
+            }
+            clock.finish(&mut tally);
+            // Instant by instant.
+            let (mut alone, mut shared) = ([0; 3], BTreeMap::new());
+            for t in 0..100 {
+                let mut now: Vec<u32> = all
+                    .iter()
+                    .filter(|(start, length, _)| (*start..start + length).contains(&t))
+                    .map(|(.., atom)| *atom)
+                    .collect();
+                now.sort_unstable();
+                now.dedup();
+                match now.as_slice() {
+                    [] => {}
+                    [atom] => alone[*atom as usize] += 1,
+                    _ => *shared.entry(now).or_insert(0) += 1,
+                }
+            }
+            let found: Vec<i64> = tally.atoms.iter().map(|atom| atom.alone_ns).collect();
+            prop_assert_eq!(found, alone);
+            prop_assert_eq!(tally.shared, shared);
+        }
+    }
+}

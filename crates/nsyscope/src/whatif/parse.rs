@@ -18,7 +18,7 @@ impl WhatIf {
     /// [`ErrorKind::Argument`] where it is not of the form `[PHASE:]TARGET=CHANGE[,...]`, a phase,
     /// category or cause does not exist, target and change do not fit, or two changes mean the same.
     pub fn parse(text: &str, classifier: &Classifier) -> Result<Self> {
-        let wrong = |message: String| error(text, message);
+        let wrong = |message: String| error(text, message, HINT);
         let (mut phase, mut rest) = (None, text);
         if let Some((word, after)) = text.split_once(':') {
             let word = word.trim();
@@ -33,7 +33,7 @@ impl WhatIf {
                 .split_once('=')
                 .ok_or_else(|| wrong(format!("`{part}` does not say what changes to what")))?;
             let (name, value) = (name.trim(), value.trim());
-            let target = target(name, classifier, &wrong)?;
+            let target = target(text, name, classifier)?;
             let to = change(name, &target, value, &wrong)?;
             if let Some(known) = changes.iter().find(|known| known.target.same(&target)) {
                 return Err(wrong(format!("`{}` and `{part}` change the same", known.text)));
@@ -69,9 +69,8 @@ impl WhatIf {
         for change in &self.changes {
             let Target::Op(name) = &change.target else { continue };
             if ops.iter().all(|op| !names(name, op)) {
-                let near = near(name, ops);
-                return Err(error(&self.text, format!("no operation `{name}` in these steps"))
-                    .with_hint(near));
+                let message = format!("no operation `{name}` in these steps");
+                return Err(error(&self.text, message, near(name, ops)));
             }
         }
         Ok(())
@@ -83,8 +82,8 @@ pub(super) fn names(name: &str, op: &str) -> bool {
     op.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn error(text: &str, message: String) -> Error {
-    Error::new(ErrorKind::Argument, message).at(format!("what-if `{text}`")).with_hint(HINT)
+fn error(text: &str, message: String, hint: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Argument, message).at(format!("what-if `{text}`")).with_hint(hint.into())
 }
 
 /// Operations that share a word with the name, else all.
@@ -103,7 +102,8 @@ fn near(name: &str, ops: &[&str]) -> String {
     format!("did you mean {}?", alike.join(", "))
 }
 
-fn target(name: &str, classifier: &Classifier, wrong: &impl Fn(String) -> Error) -> Result<Target> {
+fn target(text: &str, name: &str, classifier: &Classifier) -> Result<Target> {
+    let wrong = |message: String| error(text, message, HINT);
     Ok(match name {
         "" => return Err(wrong("it does not say what changes".to_owned())),
         "idle" => Target::Idle(None),
@@ -116,18 +116,16 @@ fn target(name: &str, classifier: &Classifier, wrong: &impl Fn(String) -> Error)
                 let known = Cause::ALL.into_iter().find(|known| known.as_str() == cause);
                 return known.map(|cause| Target::Idle(Some(cause))).ok_or_else(|| {
                     let all: Vec<&str> = Cause::ALL.into_iter().map(Cause::as_str).collect();
-                    wrong(format!("no cause `{cause}` of idle time")).with_hint(format!(
-                        "causes: {}",
-                        all.join(", ")
-                    ))
+                    let hint = format!("causes: {}", all.join(", "));
+                    error(text, format!("no cause `{cause}` of idle time"), hint)
                 });
             }
             if name.contains('.') {
                 return Ok(Target::Op(name.to_owned()));
             }
-            Target::Categories(classifier.filter(name).map_err(|error| {
-                let hint = error.hint().unwrap_or(HINT).to_owned();
-                wrong(format!("no category `{name}`")).with_hint(hint)
+            Target::Categories(classifier.filter(name).map_err(|unknown| {
+                let hint = unknown.hint().unwrap_or(HINT).to_owned();
+                error(text, format!("no category `{name}`"), hint)
             })?)
         }
     })
