@@ -181,7 +181,7 @@ fn launching_through_graphs_gives_what_graphs_gave() {
         let found = all.iter().find(|one| one.batch == batch.batch).unwrap();
         let ratio = found.new_wall_ns / batch.wall_ns.p50;
         println!("{:?}: {} of {} for {}", batch.batch, found.new_wall_ns, found.wall_ns, ratio);
-        around(ratio, 1.0, 0.2);
+        around(ratio, 1.0, 0.15);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Change, Part, Target, To, WhatIf};
 use crate::causes::Cause;
-use crate::kernel::Classifier;
+use crate::kernel::{Classifier, distance};
 use crate::segment::Phase;
 use crate::{Error, ErrorKind, Result};
 
@@ -86,19 +86,23 @@ fn error(text: &str, message: String, hint: impl Into<String>) -> Error {
     Error::new(ErrorKind::Argument, message).at(format!("what-if `{text}`")).with_hint(hint.into())
 }
 
-/// Operations that share a word with the name, else all.
+/// Operations, or beginnings of their names, that are spelt like the name; else all.
 fn near(name: &str, ops: &[&str]) -> String {
-    let words: Vec<&str> = name.split('.').filter(|word| word.len() > 2).collect();
+    let limit = (name.chars().count() / 3).max(2);
+    let beginnings = ops.iter().flat_map(|op| op.match_indices('.').map(|(at, _)| &op[..at]));
     let mut alike: Vec<(usize, &str)> = ops
         .iter()
-        .map(|op| (words.iter().filter(|word| op.contains(**word)).count(), *op))
-        .filter(|(shared, _)| *shared > 0)
+        .copied()
+        .chain(beginnings)
+        .map(|known| (distance(name, known), known))
+        .filter(|(distance, _)| *distance <= limit)
         .collect();
-    alike.sort_by_key(|(shared, op)| (std::cmp::Reverse(*shared), *op));
+    alike.sort_unstable();
+    alike.dedup();
     if alike.is_empty() {
         return format!("operations: {}", ops.join(", "));
     }
-    let alike: Vec<String> = alike.iter().take(5).map(|(_, op)| format!("`{op}`")).collect();
+    let alike: Vec<String> = alike.iter().take(5).map(|(_, known)| format!("`{known}`")).collect();
     format!("did you mean {}?", alike.join(", "))
 }
 
@@ -246,6 +250,10 @@ mod tests {
         assert!(check("moe_gemm=0.5x", None).is_ok());
         let error = check("tp.all_reduce.atn=0", Some(&ops)).unwrap_err();
         assert!(error.hint().unwrap().contains("`tp.all_reduce.attn`"), "{error:?}");
+        let error = check("tp.all_reduse=0", Some(&ops)).unwrap_err();
+        assert_eq!(error.hint(), Some("did you mean `tp.all_reduce`?"));
+        let error = check("mlp.gate=0", Some(&ops)).unwrap_err();
+        assert!(error.hint().unwrap().starts_with("operations: attn.o_proj"), "{error:?}");
         // The beginning of a name ends at a dot.
         assert!(check("tp.all=0", Some(&ops)).is_err());
         for text in ["moe_gemm=floor", "attn.o_proj=0"] {
