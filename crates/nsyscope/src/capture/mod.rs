@@ -5,6 +5,7 @@
 
 mod activity;
 mod api;
+mod chunks;
 mod completeness;
 mod graphs;
 mod info;
@@ -15,6 +16,7 @@ mod memory;
 mod metadata;
 mod nvtx;
 mod open;
+mod pages;
 mod schema;
 mod sink;
 mod strings;

@@ -13,6 +13,7 @@ mod pace;
 use std::collections::BTreeMap;
 
 use crate::analysis::WallTime;
+use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps};
 
@@ -69,8 +70,8 @@ impl Idle {
                     }
                     in_step[i] = true;
                     idle.add(gap.cause, gap.length());
-                    if let Some(call) = gap.call {
-                        let name = trace.api_names()[call as usize].base();
+                    if gap.call != NONE {
+                        let name = trace.api_names()[gap.call as usize].base();
                         blames
                             .entry(key)
                             .or_default()
