@@ -130,7 +130,8 @@ fn answers_to_questions_are_valid_too() {
     let found = answer(&["report"], &[fixture("b3_eager")]);
     std::fs::write(&earlier, found.to_string()).unwrap();
     let earlier = earlier.display().to_string();
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/kimi-k2.5-like.json");
+    let config =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/kimi-k2.5-like.json");
     let config = config.display().to_string();
     let words = ["report", "--what-if", "launch=graph,moe_gemm=floor", "--baseline", &earlier];
     let found =

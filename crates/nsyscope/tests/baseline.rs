@@ -45,25 +45,19 @@ fn around(found: f64, expected: f64, tolerance: f64) {
 /// Every figure of a section is one of the two reports'.
 fn figures_are_the_reports(section: &BaselineSection, earlier: &SavedReport, now: &SavedReport) {
     for phase in &section.phases {
-        for (report, batch, side) in [
-            (earlier, phase.earlier_batch, 0),
-            (now, phase.batch, 1),
-        ] {
+        for (report, batch, side) in [(earlier, phase.earlier_batch, 0), (now, phase.batch, 1)] {
             let mut sum = 0.0;
             for row in &phase.categories {
                 let Some(of) = [row.earlier, row.now][side] else { continue };
                 sum += of.share;
-                let expected = match row.category.strip_prefix("idle/") {
-                    Some(cause) => {
-                        let mut all = report.idle_of(&phase.phase, batch);
-                        all.find(|idle| idle.cause == cause).unwrap().share
-                    }
-                    None => {
-                        let mut all = report.breakdown_of(&phase.phase, batch);
-                        let row = all.find(|of| of.category == row.category).unwrap();
-                        around(of.per_step_ns, row.per_step_ns.unwrap(), 1e-3);
-                        row.exposed_share
-                    }
+                let expected = if let Some(cause) = row.category.strip_prefix("idle/") {
+                    let mut all = report.idle_of(&phase.phase, batch);
+                    all.find(|idle| idle.cause == cause).unwrap().share
+                } else {
+                    let mut all = report.breakdown_of(&phase.phase, batch);
+                    let row = all.find(|of| of.category == row.category).unwrap();
+                    around(of.per_step_ns, row.per_step_ns.unwrap(), 1e-3);
+                    row.exposed_share
                 };
                 around(of.share, expected, 1e-12);
                 assert!(of.busy_share.is_none_or(|busy| busy >= of.share - 1e-12));
@@ -86,7 +80,9 @@ fn a_run_confirms_itself() {
         figures_are_the_reports(section, &earlier, &saved(&again));
         // Without a config nothing can be held against a floor, and that is said.
         assert!(section.consistency.iter().any(|c| {
-            c.check == CheckKind::FloorsBelowWall && c.holds.is_none() && c.message.contains("--config")
+            c.check == CheckKind::FloorsBelowWall
+                && c.holds.is_none()
+                && c.message.contains("--config")
         }));
     }
 }
@@ -108,7 +104,8 @@ fn launches_that_paced_a_run_no_longer_do() {
     assert!(holds.is_sorted(), "{holds:?}");
     assert!(section.differences.iter().any(|d| d.what == "trace"));
     let text = now.to_text(&ViewOptions::new());
-    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("`{words}` is not in:\n{text}"));
+    let at =
+        |words: &str| text.find(words).unwrap_or_else(|| panic!("`{words}` is not in:\n{text}"));
     assert!(at("Against the earlier report") < at("\nFindings"));
     assert!(at("No longer holds:") > at("Against the earlier report"));
 }
@@ -128,7 +125,8 @@ fn floors_above_the_wall_are_flagged() {
     let now = report(&fixture("kimi_tp8_decode"), &options);
     let of = |report: &str| {
         let all = &section(&now).consistency;
-        let found = all.iter().find(|c| c.report == report && c.check == CheckKind::FloorsBelowWall);
+        let found =
+            all.iter().find(|c| c.report == report && c.check == CheckKind::FloorsBelowWall);
         found.unwrap().clone()
     };
     assert_eq!((of("earlier").holds, of("now").holds), (Some(false), Some(true)));
@@ -186,7 +184,9 @@ fn the_belief_of_the_earlier_campaign_falls() {
     let held = section.consistency.iter().filter(|c| c.report == "now");
     assert!(held.into_iter().all(|c| c.holds == Some(true)));
     let text = found.to_text(&ViewOptions::new().width(200));
-    assert!(text.contains("comm/all_reduce took 7.5 % of decode, batch 1 then and takes 51.4 % now"));
+    assert!(
+        text.contains("comm/all_reduce took 7.5 % of decode, batch 1 then and takes 51.4 % now")
+    );
     assert!(text.contains("not because communication is cheap"));
     assert!(section.new_findings.iter().any(|finding| finding.id == "communication.skew"));
     assert!(section.differences.iter().any(|d| d.what == "model"));

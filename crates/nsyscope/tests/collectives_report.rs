@@ -187,9 +187,10 @@ fn sums_of_wait_and_transfer_are_as_composed() {
     )];
     for name in ["kimi_tp8_decode", "glm5_tp8_decode", "qwen3_tp4_decode"] {
         let folder = format!("synthetic/{name}");
-        if let (Some(capture), Some(truth)) =
-            (shared(&format!("{folder}/{name}.sqlite.zst")), shared(&format!("{folder}/truth.json")))
-        {
+        if let (Some(capture), Some(truth)) = (
+            shared(&format!("{folder}/{name}.sqlite.zst")),
+            shared(&format!("{folder}/truth.json")),
+        ) {
             let keys = ["collective_wait_ns", "collective_transfer_ns"];
             cases.push((capture, json(&truth)["steps"].clone(), keys));
         }

@@ -91,7 +91,9 @@ fn profiles_add_up_to_the_steps_on_every_capture() {
             }
         }
         let ceilings = report.ceilings.iter().filter(|c| c.what == "idle/launch");
-        for ceiling in ceilings.filter(|_| report.launches.iter().all(|l| l.graph_launches.is_none())) {
+        for ceiling in
+            ceilings.filter(|_| report.launches.iter().all(|l| l.graph_launches.is_none()))
+        {
             assert!(ceiling.at == Level::Zero && ceiling.gain_share <= 1.0);
         }
     }
@@ -169,7 +171,7 @@ fn the_story_in_figures() {
 /// former would be through graphs is near what the latter took.
 #[test]
 fn launching_through_graphs_gives_what_graphs_gave() {
-    let capture = |name: &str| Some(shared(&format!("captures/{name}/{name}.sqlite.zst"))?);
+    let capture = |name: &str| shared(&format!("captures/{name}/{name}.sqlite.zst"));
     let (Some(eager), Some(graphs)) = (capture("B3_eager_nvtx2"), capture("B1_graph_node")) else {
         return;
     };

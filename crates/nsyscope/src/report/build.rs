@@ -16,18 +16,18 @@ use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
-use crate::whatif::WhatIf;
 use crate::segment::{
     PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
+use crate::whatif::WhatIf;
 
 use super::baseline::{Baseline, BaselineSection};
-use super::saved::SavedReport;
 use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
 use super::profile::{Priced, Source};
+use super::saved::SavedReport;
 use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,

@@ -234,10 +234,11 @@ impl StepCollectives {
             }
             if key.is_some() {
                 late.extend(
-                    matched
-                        .late(run, classes, of_key)
-                        .into_iter()
-                        .map(|late| LateSection { phase, batch, late }),
+                    matched.late(run, classes, of_key).into_iter().map(|late| LateSection {
+                        phase,
+                        batch,
+                        late,
+                    }),
                 );
             }
         }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::{Activity, ActivityKind, Classes, Collectives, WallTime};
 use crate::attribute::{Alignment, Attribution, StepPhase};
+use crate::capture::NONE;
 use crate::causes::{Cause, Idle, IdleTime};
 use crate::cost::CostModel;
 use crate::run::Run;
@@ -150,7 +151,10 @@ impl Source<'_> {
 
 /// The wait of a collective that was matched.
 fn wait_of(activity: &Activity, waits: &FxHashMap<u32, i64>) -> Option<i64> {
-    (activity.table == ActivityKind::Kernel).then(|| waits.get(&activity.row).copied()).flatten()
+    if waits.is_empty() || activity.table != ActivityKind::Kernel {
+        return None;
+    }
+    waits.get(&activity.row).copied()
 }
 
 /// The floors of operations, and the operations of activities.
@@ -219,6 +223,8 @@ struct Tally {
     tokens: u64,
     tokens_unknown: bool,
     atoms: Vec<Atom>,
+    /// By class: what has no operation and no parts, which without a model is nearly everything.
+    plain: Vec<u32>,
     index: FxHashMap<(u32, Option<&'static str>, Part), u32>,
     shared: BTreeMap<Vec<u32>, i64>,
     idle: [(i64, u64); Cause::ALL.len()],
@@ -247,11 +253,20 @@ impl Tally {
         part: Part,
         category: impl Fn() -> String,
     ) -> u32 {
+        let plain = op.is_none() && part == Part::Whole;
+        if plain && let Some(&atom) = self.plain.get(class as usize).filter(|at| **at != NONE) {
+            return atom;
+        }
         let atoms = &mut self.atoms;
-        *self.index.entry((class, op, part)).or_insert_with(|| {
+        let atom = *self.index.entry((class, op, part)).or_insert_with(|| {
             atoms.push(Atom::new(category(), op, part));
             (atoms.len() - 1) as u32
-        })
+        });
+        if plain {
+            self.plain.resize(self.plain.len().max(class as usize + 1), NONE);
+            self.plain[class as usize] = atom;
+        }
+        atom
     }
 
     fn finish(mut self, key: PhaseKey) -> Profile {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::compute::{Factors, to_floor};
+use super::apply::{set, to_floor};
+use super::compute::Factors;
 use super::{Part, Profile, Shared};
 
 /// To what a part is brought.
@@ -67,14 +68,14 @@ pub fn ceilings(profile: &Profile) -> Vec<Ceiling> {
             without = to_floor(profile, &atoms, &mut factors.atoms, category, notes);
             Level::Floor
         } else {
-            atoms.iter().for_each(|&at| factors.atoms[at] = 0.0);
+            set(&mut factors.atoms, &atoms, 0.0);
             Level::Zero
         };
         out.push(ceiling(profile, category.to_owned(), level, &atoms, &factors, without));
     }
     if !waits.is_empty() {
         let mut factors = Factors::ones(profile);
-        waits.iter().for_each(|&at| factors.atoms[at] = 0.0);
+        set(&mut factors.atoms, &waits, 0.0);
         out.push(ceiling(profile, "wait".to_owned(), Level::Zero, &waits, &factors, 0));
     }
     for (at, idle) in profile.idle.iter().enumerate().filter(|(_, idle)| idle.ns > 0) {

@@ -16,6 +16,7 @@
 //!   of each step), `floor` (the least that the model's operations can take), or for `launch`
 //!   `graph`.
 
+mod apply;
 mod ceilings;
 mod compute;
 mod parse;

@@ -83,7 +83,9 @@ impl Collectives {
         let names = Names::new(run);
         let scene = Scene { run, classes, names: &names, items: &self.items };
         let mut out = Vec::new();
-        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| Message::default()) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in
+            self.buckets(keep, |_| Message::default())
+        {
             if group.len() < 2 {
                 continue;
             }

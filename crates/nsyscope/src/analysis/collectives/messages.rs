@@ -193,7 +193,9 @@ mod tests {
         assert_eq!(of("all_to_all_even bytes=64"), Some(("all_to_all", 64)));
         assert_eq!(of("ep_dispatch_a2a bytes=64"), Some(("ep_dispatch", 64)));
         // No collective, no size, or none that is a number.
-        for text in ["copy bytes=64", "all_reduce", "all_reduce kilobytes=64", "all_reduce bytes=-1"] {
+        for text in
+            ["copy bytes=64", "all_reduce", "all_reduce kilobytes=64", "all_reduce bytes=-1"]
+        {
             assert_eq!(of(text), None, "{text}");
         }
     }

@@ -170,7 +170,9 @@ impl Collectives {
     /// Sums up what `keep` lets through, by kind, ranks and rank.
     pub fn rank_rows<'a>(&'a self, keep: impl Fn(&Call<'a>) -> bool) -> Vec<RankCollectives> {
         let mut out = Vec::new();
-        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| Message::default()) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in
+            self.buckets(keep, |_| Message::default())
+        {
             let mut of: BTreeMap<u32, (i64, i64, u64)> =
                 group.iter().map(|&rank| (rank, (0, 0, 0))).collect();
             for call in &calls {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::super::saved::{SavedFinding, SavedReport};
-use super::sides::{CategorySides, PhaseSides, Side};
 use super::NewFinding;
+use super::sides::{CategorySides, PhaseSides, Side};
 use crate::format;
 
 /// What kind of conclusion.
@@ -268,10 +268,7 @@ fn gain(finding: &SavedFinding) -> String {
 
 pub(super) fn new_findings(earlier: &SavedReport, now: &SavedReport) -> Vec<NewFinding> {
     let known = |finding: &SavedFinding| {
-        earlier
-            .findings
-            .iter()
-            .any(|other| other.id == finding.id && other.phase == finding.phase)
+        earlier.findings.iter().any(|other| other.id == finding.id && other.phase == finding.phase)
     };
     now.findings
         .iter()

@@ -85,13 +85,8 @@ pub(super) fn checks(report: &'static str, saved: &SavedReport) -> Vec<Check> {
         );
         return out;
     };
-    let impossible: Vec<&str> = saved
-        .ops
-        .iter()
-        .flatten()
-        .filter(|op| op.impossible)
-        .map(|op| op.op.as_str())
-        .collect();
+    let impossible: Vec<&str> =
+        saved.ops.iter().flatten().filter(|op| op.impossible).map(|op| op.op.as_str()).collect();
     if !impossible.is_empty() {
         of(
             CheckKind::OperationsPossible,
@@ -139,11 +134,7 @@ fn floors_below_wall(report: &'static str, row: &SavedStepFloor) -> Check {
 }
 
 /// Communication against what it would be of a step whose kernels run at their floors.
-fn communication(
-    report: &'static str,
-    saved: &SavedReport,
-    row: &SavedStepFloor,
-) -> Option<Check> {
+fn communication(report: &'static str, saved: &SavedReport, row: &SavedStepFloor) -> Option<Check> {
     let (kernels, expected) = (row.kernel_floor_ns?, row.communication_expected_ns?);
     if kernels <= 0.0 || expected <= 0.0 {
         return None;

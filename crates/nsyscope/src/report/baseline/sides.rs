@@ -81,7 +81,7 @@ pub(super) fn phases(earlier: &SavedReport, now: &SavedReport) -> Vec<PhaseSides
     keys.sort_by_key(|&(phase, batch)| std::cmp::Reverse(now.wall_ns(phase, batch)));
     keys.into_iter()
         .filter_map(|(phase, batch)| {
-            let earlier_batch = nearest(earlier, phase, batch)?;
+            let (_, earlier_batch) = nearest(earlier, phase, batch)?;
             let (then, here) = (of(earlier, phase, earlier_batch), of(now, phase, batch));
             let names: BTreeSet<&String> = then.1.keys().chain(here.1.keys()).collect();
             let mut categories: Vec<CategorySides> = names
@@ -113,17 +113,18 @@ impl CategorySides {
     }
 }
 
-/// The batch of a phase that is the same, or nearest; `None` where there is no such phase.
-fn nearest(report: &SavedReport, phase: &str, batch: Option<u32>) -> Option<Option<u32>> {
-    let keys = report.keys();
-    let batches: Vec<Option<u32>> =
-        keys.into_iter().filter(|(known, _)| *known == phase).map(|(_, batch)| batch).collect();
-    let distance = |other: &Option<u32>| match (batch, *other) {
+/// The steps of a phase with the same batch, or the nearest; `None` where there is no such phase.
+fn nearest<'a>(
+    report: &'a SavedReport,
+    phase: &str,
+    batch: Option<u32>,
+) -> Option<(&'a str, Option<u32>)> {
+    let distance = |key: &(&str, Option<u32>)| match (batch, key.1) {
         (a, b) if a == b => (0, 0),
         (Some(a), Some(b)) => (1, u64::from(a.abs_diff(b))),
         _ => (2, 0),
     };
-    batches.into_iter().min_by_key(distance)
+    report.keys().into_iter().filter(|(known, _)| *known == phase).min_by_key(distance)
 }
 
 fn of(report: &SavedReport, phase: &str, batch: Option<u32>) -> (StepSide, BTreeMap<String, Side>) {
@@ -196,9 +197,10 @@ fn wait_share(
     category: &str,
 ) -> Option<f64> {
     let kind = category.strip_prefix("comm/")?;
-    let rows = report.collectives.iter().filter(|row| {
-        (row.phase.as_str(), row.batch, row.kind.as_str()) == (phase, batch, kind)
-    });
+    let rows = report
+        .collectives
+        .iter()
+        .filter(|row| (row.phase.as_str(), row.batch, row.kind.as_str()) == (phase, batch, kind));
     let (wait, time) = rows
         .filter_map(|row| Some((row.wait_ns?, row.time_ns)))
         .fold((0, 0), |sum, (wait, time)| (sum.0 + wait, sum.1 + time));

@@ -72,9 +72,8 @@ impl Report {
 
 fn summary(section: &BaselineSection) -> String {
     let (all, fell) = (section.conclusions.len(), section.fallen().count());
-    let mut out = format!("{}: {fell} of its {} fell", section.file, {
-        format::plural(all, "conclusion")
-    });
+    let mut out =
+        format!("{}: {fell} of its {} fell", section.file, { format::plural(all, "conclusion") });
     if !section.differences.is_empty() {
         let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         let told: Vec<String> = section
@@ -136,11 +135,12 @@ fn believed(section: &BaselineSection) -> Option<String> {
 }
 
 fn fell(conclusion: &Conclusion) -> String {
-    format!("{}. Then: {}. Now: {}.", conclusion.statement.trim_end_matches('.'), {
-        &conclusion.rested_on
-    }, {
-        &conclusion.now
-    })
+    format!(
+        "{}. Then: {}. Now: {}.",
+        conclusion.statement.trim_end_matches('.'),
+        { &conclusion.rested_on },
+        { &conclusion.now }
+    )
 }
 
 fn checks(section: &BaselineSection) -> Vec<String> {
@@ -192,7 +192,8 @@ fn grid(phase: &PhaseSides) -> Grid {
     ]);
     for row in phase.categories.iter().filter(|row| row.largest() >= SMALL) {
         let pair = |value: &dyn Fn(Side) -> Option<String>| {
-            [row.earlier, row.now].map(|side| side.and_then(value).unwrap_or_else(|| "-".to_owned()))
+            [row.earlier, row.now]
+                .map(|side| side.and_then(value).unwrap_or_else(|| "-".to_owned()))
         };
         let cells = [
             pair(&|side| Some(format::percent(side.share))),
