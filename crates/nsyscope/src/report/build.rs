@@ -20,13 +20,18 @@ use crate::run::{Rank, Run};
 use crate::segment::{
     PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
+use crate::whatif::WhatIf;
 
 use super::answer::{Answer, TypicalRow};
-use super::collectives::StepCollectives;
+use super::baseline::{Baseline, BaselineSection};
+use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::profile::{Priced, Source};
+use super::saved::SavedReport;
+use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -52,6 +57,10 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// What is asked of changes to its steps.
+    pub what_if: Vec<WhatIf>,
+    /// An earlier report to set beside this one.
+    pub baseline: Option<Baseline>,
 }
 
 impl Default for ReportOptions {
@@ -65,6 +74,8 @@ impl Default for ReportOptions {
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            what_if: Vec::new(),
+            baseline: None,
         }
     }
 }
@@ -117,6 +128,20 @@ impl ReportOptions {
         self
     }
 
+    /// Adds a hypothesis about the run's steps.
+    #[must_use]
+    pub fn what_if(mut self, what_if: WhatIf) -> Self {
+        self.what_if.push(what_if);
+        self
+    }
+
+    /// Sets an earlier report beside this one.
+    #[must_use]
+    pub fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
+        self
+    }
+
     /// How many findings a view shows; the report has all of them.
     #[must_use]
     pub fn findings(mut self, findings: usize) -> Self {
@@ -141,8 +166,8 @@ impl Report {
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
     /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
-    /// expectation is about. Without a model, a deployment, a selection and expectations there is
-    /// none.
+    /// expectation is about, or a hypothesis names what does not exist. Without a model, a
+    /// deployment, a selection, expectations and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -157,7 +182,6 @@ impl Report {
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         // Selected steps hold none of it.
         let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
         for start in start_up_counts {
@@ -188,15 +212,34 @@ impl Report {
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let (mut model, mut ops, mut attributed) = (None, None, None);
+        let mut hypotheses = None;
+        let source = Source {
+            run,
+            classes: &classes,
+            steps: &steps,
+            times: &step_times,
+            idle: &idle,
+            matched: &matched,
+        };
+        let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &attribution, resolved.cost.as_ref());
+            let priced = Priced { attribution: &attribution, cost: resolved.cost.as_ref() };
+            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&attribution));
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
             attributed = Some(attribution);
         }
+        let hypotheses = match hypotheses {
+            Some(known) => known,
+            None => Hypotheses::new(&source, None, &options.what_if)?,
+        };
+        let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
         let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
@@ -278,8 +321,15 @@ impl Report {
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            what_if: hypotheses.what_if,
+            ceilings: hypotheses.ceilings,
+            baseline: None,
             findings_shown: options.findings,
         };
+        if let Some(earlier) = &options.baseline {
+            let now = SavedReport::try_from(&report)?;
+            report.baseline = Some(BaselineSection::new(earlier, &now));
+        }
         report.answer = Answer::new(&report);
         Ok(report)
     }

@@ -127,8 +127,8 @@ impl Report {
             .iter()
             .filter(|c| (c.phase, c.batch) == (phase, batch))
             .max_by_key(|c| c.row.time_ns)?;
-        let wait = largest.row.wait_ns?;
-        let share = crate::analysis::share(wait, largest.row.time_ns);
+        let (wait, time) = self.collective_time(largest)?;
+        let share = crate::analysis::share(wait, time);
         let mut line = format!(
             "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
             largest.row.kind,

@@ -1,13 +1,16 @@
 //! The report for people: the answer first, then what it rests on.
 
 mod answer;
+mod baseline;
 mod beside;
 mod breakdown;
 mod capture;
+mod collectives;
 mod findings;
 mod floors;
 mod layers;
 mod tables;
+mod whatif;
 
 use crate::capture::TraceKind;
 use crate::causes::Cause;
@@ -68,8 +71,11 @@ impl Report {
         self.head(&mut blocks);
         self.answer(&mut blocks);
         self.shares(&mut blocks);
+        self.baseline(&mut blocks);
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
+        self.what_if(&mut blocks);
+        self.ceilings(&mut blocks);
         self.health(&mut blocks);
         // Beside selected steps, figures of the whole capture would be taken for theirs.
         let whole = self.selection.is_none();
