@@ -7,6 +7,7 @@ use crate::analysis::{
     Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
     collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
+use crate::attribute::LayerHeat;
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
@@ -17,7 +18,7 @@ use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times, step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
 
 use super::answer::{Answer, TypicalRow};
@@ -39,6 +40,8 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// Which of them the report is about.
+    pub selection: Selection,
     /// Threads to analyse with, `None` for two; the report is the same for any number.
     pub threads: Option<usize>,
     /// How the engine was started, as a file or command line claims.
@@ -56,6 +59,7 @@ impl Default for ReportOptions {
         Self {
             top: 20,
             steps: StepOptions::new(),
+            selection: Selection::all(),
             threads: None,
             deployment: None,
             model: None,
@@ -82,6 +86,13 @@ impl ReportOptions {
     #[must_use]
     pub fn steps(mut self, steps: StepOptions) -> Self {
         self.steps = steps;
+        self
+    }
+
+    /// Which steps the report is about.
+    #[must_use]
+    pub fn select(mut self, selection: Selection) -> Self {
+        self.selection = selection;
         self
     }
 
@@ -129,8 +140,9 @@ impl Report {
     ///
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
-    /// profiled is one that cannot have run, or the captures hold no steps that an expectation is
-    /// about. Without a model, a deployment and expectations there is none.
+    /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
+    /// expectation is about. Without a model, a deployment, a selection and expectations there is
+    /// none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -139,14 +151,16 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, work, idle } = stepped;
+        let Stepped { steps, step_times, phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
         let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
-        for start in &start_up {
+        // Selected steps hold none of it.
+        let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
+        for start in start_up_counts {
             let busy = times.get(start.rank as usize).map_or(0, |t| t.wall.busy_ns);
             if share(start.busy_ns, busy) >= START_UP_SHARE {
                 health.note_time(
@@ -173,7 +187,7 @@ impl Report {
             summary.distrust("rows were lost, so steps may lack work");
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let (mut model, mut ops) = (None, None);
+        let (mut model, mut ops, mut attributed) = (None, None, None);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
@@ -181,7 +195,9 @@ impl Report {
             section.warnings.extend(OpsSection::warnings(&attribution));
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
+            attributed = Some(attribution);
         }
+        let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
         facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
@@ -189,7 +205,7 @@ impl Report {
         facts.health = &warnings;
         facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
             || model.as_ref().is_some_and(|model| model.parallelism.expert_parallel);
-        facts.start_up = &start_up;
+        facts.start_up = start_up_counts;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
@@ -208,6 +224,7 @@ impl Report {
             classification,
             model,
             deployment,
+            selection: steps.selected,
             steps: summary,
             breakdown: phases
                 .iter()
@@ -254,6 +271,7 @@ impl Report {
             launches,
             start_up,
             ops,
+            layers,
             collectives: in_steps.collectives,
             late: in_steps.late,
             experts: in_steps.experts,
@@ -302,8 +320,8 @@ struct Stepped {
 }
 
 impl Stepped {
-    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Self {
-        let steps = Steps::find(run, classes, &options.steps);
+    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
+        let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
         let (idle, (phases, work)) = side_by_side(
             options.threads,
@@ -315,7 +333,7 @@ impl Stepped {
                 )
             },
         );
-        Self { steps, step_times, phases, work, idle }
+        Ok(Self { steps, step_times, phases, work, idle })
     }
 }
 

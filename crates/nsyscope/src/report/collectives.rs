@@ -22,10 +22,12 @@ pub(super) struct StepCollectives {
 impl StepCollectives {
     pub(super) fn new(run: &Run, classes: &Classes, steps: &Steps, matched: &Collectives) -> Self {
         let step_of = kernel_steps(run, steps);
-        // A collective is of the step that its first member's kernel is in; ranks of one model
-        // run the same steps.
+        let only = steps.selected.and_then(|selected| selected.by.rank);
+        // A collective is of the step that its first member's kernel is in (of a selected rank,
+        // that rank's); ranks of one model run the same steps.
         let key_of = |call: &Call<'_>| -> Option<PhaseKey> {
-            let member = call.members().next()?;
+            let member =
+                call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;
             let rank = steps.ranks.iter().position(|r| r.rank == member.rank)?;
             let step = step_of[rank][member.row as usize];
             if step == NONE {
@@ -42,12 +44,16 @@ impl StepCollectives {
         let mut late = Vec::new();
         let mut experts = Vec::new();
         // Steps first, what is outside of them last.
-        let (inside, outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
+        let (inside, mut outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
+        if steps.selected.is_some() {
+            // Most of these are of steps that were left out.
+            outside.clear();
+        }
         for key in inside.into_iter().chain(outside) {
             let (phase, batch) = key.map_or((OUTSIDE, None), |key| (key.phase.as_str(), key.batch));
             collectives.extend(
                 matched
-                    .rows(|call| key_of(call) == key, |_| None)
+                    .rows_on(only, |call| key_of(call) == key, |_| None)
                     .into_iter()
                     .map(|row| CollectiveSection { phase, batch, row }),
             );

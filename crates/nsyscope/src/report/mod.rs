@@ -6,6 +6,7 @@ mod collectives;
 mod deployment;
 mod facts;
 mod info;
+mod kernel_rows;
 mod model;
 mod ops;
 mod steps;
@@ -20,21 +21,23 @@ pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
+pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
-pub use steps::StepsReport;
+pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
 use crate::analysis::{
     CollectiveRow, CopyRow, ExpertBalance, KernelRow, LateRank, LaunchStats, Overlap, StartUp,
 };
+use crate::attribute::LayerHeat;
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
-use crate::segment::StepsSummary;
+use crate::segment::{Selected, StepsSummary};
 
 /// The `schema` of a [`Report`].
 pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
@@ -61,6 +64,10 @@ pub struct Report {
     /// How the engine was started: as the capture recorded it and as a file claims; null where
     /// neither is known.
     pub deployment: Option<DeploymentSection>,
+    /// Which steps the report is about; null for all. Sections of whole captures (`capture`,
+    /// `classification`, phase `all`, `rank_times`, `rank_breakdown`, `top_kernels`, `memory`,
+    /// `launches`, `start_up`, `overlap`) take no notice of it.
+    pub selection: Option<Selected>,
     /// How steps were found, and what they are per phase and batch.
     pub steps: StepsSummary,
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
@@ -88,6 +95,9 @@ pub struct Report {
     pub start_up: Vec<StartUp>,
     /// Model operations by phase and batch, against their floors; null when no config was given.
     pub ops: Option<Vec<OpSection>>,
+    /// What each layer takes by operation (without a config: by category), by phase and batch, and
+    /// which of them are out of line; none where no layers are to be seen.
+    pub layers: Vec<LayerHeat>,
     /// Collectives matched over ranks, by phase and batch; `outside` for those in no step.
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.

@@ -46,6 +46,10 @@ impl Report {
             lines.push(self.phase_line(phase, batch));
             lines.extend(self.wait_line(phase, batch));
         }
+        if self.selection.is_some() {
+            blocks.push(Block::Bullets(lines));
+            return;
+        }
         let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
         let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
         let scope = match self.rank_times.len() {

@@ -6,6 +6,7 @@ mod breakdown;
 mod capture;
 mod findings;
 mod floors;
+mod layers;
 mod tables;
 
 use crate::capture::TraceKind;
@@ -70,16 +71,23 @@ impl Report {
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
         self.health(&mut blocks);
-        self.ranks(&mut blocks);
+        // Beside selected steps, figures of the whole capture would be taken for theirs.
+        let whole = self.selection.is_none();
+        if whole {
+            self.ranks(&mut blocks);
+        }
         self.floors(&mut blocks);
         self.ops(&mut blocks);
         self.breakdown(&mut blocks);
+        self.layers(&mut blocks);
         self.collectives(&mut blocks);
         self.experts(&mut blocks);
-        self.overlap(&mut blocks);
-        self.kernels(&mut blocks);
-        self.launches(&mut blocks);
-        self.memory(&mut blocks);
+        if whole {
+            self.overlap(&mut blocks);
+            self.kernels(&mut blocks);
+            self.launches(&mut blocks);
+            self.memory(&mut blocks);
+        }
         if !self.rank_times.is_empty() {
             limits(&mut blocks);
         }
@@ -125,6 +133,15 @@ impl Report {
                 TraceKind::Eager | TraceKind::GraphNodes => Block::Paragraph(text),
                 _ => Block::Warning(text),
             });
+        }
+        if let Some(selected) = &self.selection {
+            blocks.push(Block::Paragraph(format!(
+                "Selected: {}, {} of {} on all ranks. What follows is about these alone; figures of the \
+                 whole capture are left out.",
+                selected.by,
+                format::count(selected.selected),
+                format::plural(selected.found as usize, "step"),
+            )));
         }
         if let Some(rank) = self.steps.ranks.first() {
             let found: u64 = self.steps.phases.iter().map(|phase| phase.count).sum();

@@ -55,12 +55,15 @@ impl Report {
             ]);
         }
         blocks.push(Block::Grid(grid));
-        blocks.push(Block::Paragraph(
-            "time: kernel durations over all ranks, of which wait is until the last rank had arrived \
+        let of = match self.selection.and_then(|selected| selected.by.rank) {
+            Some(rank) => format!("on rank {rank}"),
+            None => "over all ranks".to_owned(),
+        };
+        blocks.push(Block::Paragraph(format!(
+            "time: kernel durations {of}, of which wait is until the last rank had arrived \
              and transfer after; spread: first to last arrival; done: last arrival until the last \
              rank is done; last: the rank that arrives last most often. ?: one rank was captured."
-                .to_owned(),
-        ));
+        )));
     }
 
     pub(super) fn kernels(&self, blocks: &mut Vec<Block>) {
