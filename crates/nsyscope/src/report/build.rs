@@ -210,7 +210,7 @@ impl Report {
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
-            known.with_model(&steps, &attribution, resolved.cost.as_ref());
+            known.with_model(&steps, &attribution, &resolved);
             let priced = Priced { attribution: &attribution, cost: resolved.cost.as_ref() };
             hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
