@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use nsyscope::segment::StepRange;
 
 /// Says where the time of an LLM inference run goes, from its Nsight Systems capture.
 ///
@@ -126,6 +127,7 @@ Examples:
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
   nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
   nsyscope report run.sqlite --what-if 'all_reduce=0.5x' --what-if 'launch=graph,wait=0'
@@ -148,7 +150,12 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) model: ModelSource,
     #[command(flatten)]
-    pub(crate) steps: StepSource,
+    pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) selection: StepSelection,
+    /// The same as --assume-batch
+    #[arg(long, value_name = "N", conflicts_with = "assume_batch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: Option<u32>,
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
@@ -186,7 +193,8 @@ pub(crate) struct Info {
 #[command(after_help = "\
 Examples:
   nsyscope steps run.sqlite                        one row a step
-  nsyscope steps run.sqlite --layers               one row a layer
+  nsyscope steps run.sqlite --layers               one row a layer, and how far from others of its kind
+  nsyscope steps run.sqlite --steps 12 --kernels   one row a kernel of that step
   nsyscope steps run.sqlite --typical decode       where the time of the median decode step went
   nsyscope steps run.sqlite --typical decode --batch 64 --rank 1
   nsyscope steps run.sqlite --typical decode --config config.json    by the model's operations, with floors
@@ -202,15 +210,48 @@ pub(crate) struct Steps {
     /// One row a layer
     #[arg(long, conflicts_with = "typical")]
     pub(crate) layers: bool,
+    /// One row a kernel, copy or fill, in order of start; with --config its operation and shape
+    #[arg(long, conflicts_with = "layers")]
+    pub(crate) kernels: bool,
+    /// One row a replay of a CUDA graph: its wall time, and how much of it is busy and idle
+    #[arg(long, conflicts_with_all = ["layers", "kernels", "typical"])]
+    pub(crate) graphs: bool,
     /// The median step of a phase, kernel by kernel
-    #[arg(long, value_enum, value_name = "PHASE")]
+    #[arg(long, value_enum, value_name = "PHASE", conflicts_with = "phase")]
     pub(crate) typical: Option<StepPhase>,
     /// Only steps with so many requests
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<u32>,
-    /// Only steps of this rank
+    #[command(flatten)]
+    pub(crate) selection: StepSelection,
+}
+
+/// Which steps are looked at.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StepSelection {
+    /// Only steps of this phase
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) phase: Option<SelectedPhase>,
+    /// Only steps with these numbers, as the command steps counts them on each rank: A..B (without
+    /// B), A.., ..B, or N
+    #[arg(long, value_name = "A..B")]
+    pub(crate) steps: Option<StepRange>,
+    /// Only steps of this rank; collectives are matched over all ranks all the same
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+/// The phase that steps are selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SelectedPhase {
+    /// The next token of every request
+    Decode,
+    /// Prompts
+    Prefill,
+    /// Both in one pass
+    Mixed,
+    /// Whatever it is
+    All,
 }
 
 /// The model that ran, and what it is to be priced on.
@@ -245,7 +286,7 @@ pub(crate) struct StepSource {
     #[arg(long, conflicts_with = "step_nvtx")]
     pub(crate) ignore_nvtx: bool,
     /// Tokens of each step whose tokens the capture does not show
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, visible_alias = "tokens", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) assume_tokens: Option<u32>,
     /// Requests of each step whose requests the capture does not show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

@@ -55,7 +55,7 @@ fn it_is_a_json_schema_of_2020_12() {
     // Every definition is used, and every object says which keys it has.
     let text = docs("report.schema.json");
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        let root = ["kernels", "info"].contains(&name.as_str());
+        let root = ["kernels", "info", "steps_answer", "typical_answer"].contains(&name.as_str());
         assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
         if definition["type"] == "object" {
             assert_eq!(definition["additionalProperties"], false, "{name}");
@@ -94,6 +94,25 @@ fn answers_on_captures_that_mislead_are_valid_too() {
     }
 }
 
+/// Steps in all their forms, and reports on some of them.
+#[test]
+fn answers_about_steps_are_valid_too() {
+    let (report, steps, typical) =
+        (validator(None), validator(Some("steps_answer")), validator(Some("typical_answer")));
+    for name in ["b1_graph_node", "b2_graph_level", "d7_kimi_tp2", "kimi_tp8_decode"] {
+        let files = [fixture(name)];
+        for more in ["--layers", "--kernels", "--graphs"] {
+            valid(&steps, name, &answer(&["steps", more], &files));
+        }
+        valid(&steps, name, &answer(&["steps", "--phase", "decode", "--rank", "0"], &files));
+        valid(&typical, name, &answer(&["steps", "--typical", "decode"], &files));
+        valid(&typical, name, &answer(&["steps", "--typical", "decode", "--kernels"], &files));
+        for more in [&["--phase", "decode"][..], &["--steps", "1.."], &["--rank", "0"]] {
+            valid(&report, name, &answer(&[&["report"], more].concat(), &files));
+        }
+    }
+}
+
 /// With a model and a deployment the report has more to say.
 #[test]
 fn answers_with_a_model_are_valid_too() {
@@ -116,6 +135,9 @@ fn answers_with_a_model_are_valid_too() {
             rows.filter(|row| row["phase"] == "decode").map(|row| of(&row[ns])).sum()
         };
         assert_eq!(sum, rows("breakdown", "exposed_ns"));
+        let config_words = ["steps", "--kernels", "--steps", "0", "--config", &config];
+        let rows = answer(&[&config_words, more].concat(), &[fixture("kimi_tp8_decode")]);
+        valid(&validator(Some("steps_answer")), "kimi_tp8_decode", &rows);
         let experts = ops.iter().find(|row| row["op"] == "moe.experts.gate_up").unwrap();
         assert_eq!((&experts["n"], &experts["k"]), (&json!(512), &json!(7168)));
         assert_eq!(experts["impossible"], false);

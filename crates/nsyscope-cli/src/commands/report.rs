@@ -12,8 +12,10 @@ use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     // What is typed is checked before a long read.
-    let mut options =
-        ReportOptions::new().top(command.top).steps(super::steps::options(&command.steps)?);
+    let mut steps = super::steps::options(&command.source)?;
+    steps.batch = steps.batch.or(command.batch);
+    let selection = super::steps::selection(&command.selection);
+    let mut options = ReportOptions::new().top(command.top).steps(steps).select(selection);
     if let Some(threads) = global.threads {
         options = options.threads(usize::from(threads));
     }

@@ -27,6 +27,7 @@ mod literals;
 mod name;
 mod normalise;
 mod parse;
+mod product_type;
 mod rule;
 
 pub use category::Category;
@@ -37,4 +38,5 @@ pub use filter::CategoryFilter;
 pub(crate) use filter::distance;
 pub use name::KernelName;
 pub use normalise::normalise;
+pub use product_type::ProductType;
 pub use rule::{MatchOn, Origin, Rule, RuleId};

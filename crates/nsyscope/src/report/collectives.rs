@@ -15,7 +15,7 @@ use crate::model::Provenance;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps, kernel_steps};
 
-use super::{CollectiveSection, LateSection, ResolvedModel};
+use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 
 /// The phase of collectives that no step holds.
 const OUTSIDE: &str = "outside";
@@ -27,6 +27,7 @@ pub(super) struct StepCollectives {
     /// By kind and kernel alone, as rules look at them.
     pub(super) merged: Vec<CollectiveSection>,
     pub(super) late: Vec<LateSection>,
+    pub(super) experts: Vec<ExpertSection>,
 }
 
 /// What is known of collectives beside their kernels.
@@ -205,10 +206,12 @@ impl StepCollectives {
     ) -> Self {
         known.price(run, deployed);
         let step_of = kernel_steps(run, steps);
-        // A collective is of the step that its first member's kernel is in; ranks of one model
-        // run the same steps.
+        let only = steps.selected.and_then(|selected| selected.by.rank);
+        // A collective is of the step that its first member's kernel is in (of a selected rank,
+        // that rank's); ranks of one model run the same steps.
         let key_of = |call: &Call<'_>| -> Option<PhaseKey> {
-            let member = call.members().next()?;
+            let member =
+                call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;
             let rank = steps.ranks.iter().position(|r| r.rank == member.rank)?;
             let step = step_of[rank][member.row as usize];
             if step == NONE {
@@ -223,20 +226,31 @@ impl StepCollectives {
         }
         let (mut collectives, mut merged) = (Vec::new(), Vec::new());
         let mut late = Vec::new();
+        let mut experts = Vec::new();
         // Steps first, what is outside of them last.
-        let (inside, outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
+        let (inside, mut outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
+        if steps.selected.is_some() {
+            // Most of these are of steps that were left out.
+            outside.clear();
+        }
         for key in inside.into_iter().chain(outside) {
             let (phase, batch) = key.map_or((OUTSIDE, None), |key| (key.phase.as_str(), key.batch));
             let of_key = |call: &Call<'_>| key_of(call) == key;
-            let section = |(message, row)| {
-                CollectiveSection::new(phase, batch, message, row, &known)
-            };
-            let rows = matched.rows_by_message(of_key, |_| Message::default());
+            let section =
+                |(message, row)| CollectiveSection::new(phase, batch, message, row, &known);
+            let rows = matched.rows_by_message(only, of_key, |_| Message::default());
             merged.extend(rows.into_iter().map(section));
             if !known.tells_nothing() {
-                let rows = matched.rows_by_message(of_key, |call| known.message(steps, call));
+                let rows = matched.rows_by_message(only, of_key, |call| known.message(steps, call));
                 collectives.extend(rows.into_iter().map(section));
             }
+            experts.extend(
+                matched.experts(run, classes, of_key).into_iter().map(|balance| ExpertSection {
+                    phase,
+                    batch,
+                    balance,
+                }),
+            );
             if key.is_some() {
                 late.extend(
                     matched.late(run, classes, of_key).into_iter().map(|late| LateSection {
@@ -250,6 +264,6 @@ impl StepCollectives {
         if known.tells_nothing() {
             collectives.clone_from(&merged);
         }
-        Self { collectives, merged, late }
+        Self { collectives, merged, late, experts }
     }
 }

@@ -1,10 +1,13 @@
 //! The report: one value that JSON serialises and every view is made from.
 
+mod answer;
 pub mod baseline;
 mod build;
 mod collectives;
 mod deployment;
+mod facts;
 mod info;
+mod kernel_rows;
 mod model;
 mod ops;
 mod profile;
@@ -20,25 +23,30 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
+pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use info::InfoReport;
+pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
 pub use saved::SavedReport;
-pub use steps::StepsReport;
+pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
-use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
+use crate::analysis::{
+    CollectiveRow, CopyRow, ExpertBalance, KernelRow, LateRank, LaunchStats, Overlap, StartUp,
+};
+use crate::attribute::LayerHeat;
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
 use crate::model::Provenance;
-use crate::segment::StepsSummary;
+use crate::segment::{Selected, StepsSummary};
 use crate::whatif::{Ceiling, WhatIfResult};
 
 /// The `schema` of a [`Report`].
@@ -57,6 +65,8 @@ pub struct Report {
     pub generator: String,
     /// What the captures are.
     pub capture: CaptureSection,
+    /// The bottleneck, its cause and what to try first.
+    pub answer: Answer,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
     /// The model and its floors; null when no config was given.
@@ -64,11 +74,17 @@ pub struct Report {
     /// How the engine was started: as the capture recorded it and as a file claims; null where
     /// neither is known.
     pub deployment: Option<DeploymentSection>,
+    /// Which steps the report is about; null for all. Sections of whole captures (`capture`,
+    /// `classification`, phase `all`, `rank_times`, `rank_breakdown`, `top_kernels`, `memory`,
+    /// `launches`, `start_up`, `overlap`) take no notice of it.
+    pub selection: Option<Selected>,
     /// How steps were found, and what they are per phase and batch.
     pub steps: StepsSummary,
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
+    /// A typical step of each phase and batch, those that take most time first.
+    pub typical: Vec<TypicalRow>,
     /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
     /// The calls that idle time of steps is put down to, by phase and batch, longest first.
@@ -89,10 +105,15 @@ pub struct Report {
     pub start_up: Vec<StartUp>,
     /// Model operations by phase and batch, against their floors; null when no config was given.
     pub ops: Option<Vec<OpSection>>,
+    /// What each layer takes by operation (without a config: by category), by phase and batch, and
+    /// which of them are out of line; none where no layers are to be seen.
+    pub layers: Vec<LayerHeat>,
     /// Collectives matched over ranks, by phase and batch; `outside` for those in no step.
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.
     pub late: Vec<LateSection>,
+    /// How evenly the experts' work is spread over ranks, by phase and batch.
+    pub experts: Vec<ExpertSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
     /// What follows from all this, with its size and what to try: limits of the capture that
@@ -267,6 +288,19 @@ pub struct LateSection {
     /// The figures.
     #[serde(flatten)]
     pub late: LateRank,
+}
+
+/// How evenly experts work in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExpertSection {
+    /// The phase, or `outside` of all steps.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown or outside.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub balance: ExpertBalance,
 }
 
 /// A category's part of the time.

@@ -15,7 +15,9 @@ mod nvtx;
 mod passes;
 mod phase_time;
 mod pick;
+mod replays;
 mod roles;
+mod select;
 mod sequence;
 mod step;
 mod summary;
@@ -25,6 +27,8 @@ pub use attribution::step_times;
 pub use find::StepOptions;
 pub use layers::{Layer, LayerKind};
 pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times};
+pub use replays::GraphReplay;
+pub use select::{Selected, Selection, StepRange};
 pub use step::{
     Confidence, Outside, OutsideTime, Phase, RankSteps, Step, StepMethod, Steps, Tokens, Witness,
 };

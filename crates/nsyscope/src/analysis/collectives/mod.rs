@@ -11,6 +11,7 @@
 mod bandwidth;
 mod clock;
 mod events;
+mod experts;
 mod group;
 mod late;
 mod matching;
@@ -27,6 +28,7 @@ use super::classes::Classes;
 pub use bandwidth::bus_factor;
 pub use clock::{ClockAlignment, ClockSource};
 pub use events::Overlap;
+pub use experts::ExpertBalance;
 pub use group::{Call, CallMember, CollectiveGroup};
 pub use late::{LateRank, Longer};
 pub use messages::NvtxMessages;

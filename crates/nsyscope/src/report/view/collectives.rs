@@ -43,12 +43,15 @@ impl Report {
             grid.row(waiting(section));
         }
         blocks.push(Block::Grid(grid));
-        blocks.push(Block::Paragraph(
-            "time: kernel durations over all ranks, of which wait is until the last rank had arrived \
+        let of = match self.selection.and_then(|selected| selected.by.rank) {
+            Some(rank) => format!("on rank {rank}"),
+            None => "over all ranks".to_owned(),
+        };
+        blocks.push(Block::Paragraph(format!(
+            "time: kernel durations {of}, of which wait is until the last rank had arrived \
              and transfer after; spread: first to last arrival; done: last arrival until the last \
              rank is done; last: the rank that arrives last most often. ?: one rank was captured."
-                .to_owned(),
-        ));
+        )));
         self.messages(blocks);
     }
 
@@ -92,9 +95,8 @@ impl Report {
             ]);
         }
         blocks.push(Block::Grid(grid));
-        let derived = known.iter().any(|c| {
-            c.provenance.get("message_bytes") != Some(&Provenance::Measured)
-        });
+        let derived =
+            known.iter().any(|c| c.provenance.get("message_bytes") != Some(&Provenance::Measured));
         let mut text = format!(
             "message: {}; expected: NCCL's own model of one alone; least: what the link allows; algbw, \
              busbw: the message over the mean time from the last arrival until all are done, as the \
