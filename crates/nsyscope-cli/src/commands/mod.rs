@@ -1,5 +1,6 @@
 //! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
 
+mod compare;
 mod deployment;
 mod info;
 mod kernels;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
     match &args.command {
         Command::Report(command) => return report::run(global, command),
+        Command::Compare(command) => return compare::run(global, command),
         Command::Info(command) => info::run(global, command),
         Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
