@@ -236,7 +236,7 @@ impl Report {
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let found = resolved.attribute(context, run, &classes, &steps)?;
-            known.with_model(&steps, &found, resolved.cost.as_ref());
+            known.with_model(&steps, &found, &resolved);
             let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
             hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
