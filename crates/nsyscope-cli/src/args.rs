@@ -133,11 +133,20 @@ Examples:
   nsyscope report run.sqlite --save-baseline base.json    what nsyscope compare needs of this run
   nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
+  nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
+  nsyscope report run.sqlite --what-if 'all_reduce=0.5x' --what-if 'launch=graph,wait=0'
 
 An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
 all_reduce, comm/all_reduce), idle, idle/CAUSE, step, or the id of a finding (its gain counts). The
 operator is >=, <=, > or <, the value a share (%), a time per step (ns, us, ms, s) or, after calls:,
-a number per step. Without PHASE the one that takes most time is meant.")]
+a number per step. Without PHASE the one that takes most time is meant.
+
+A hypothesis is [PHASE:]TARGET=CHANGE[,TARGET=CHANGE...]. TARGET is a category, kind or family, an
+operation of the model or the beginning of its name (attn.o_proj, tp.all_reduce; needs --config),
+wait or transfer (of collectives), idle, idle/CAUSE or launch. CHANGE is a factor (0.5x, 0), a time
+(10us: each call; of idle time, wait and transfer each step), floor (the least that the model's
+operations can take; needs --config) or, for launch, graph. Only time in which nothing else runs is
+gained, and of changes that mean the same time the narrower one counts.")]
 pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
@@ -158,6 +167,14 @@ pub(crate) struct Report {
     /// with 1 when it does not hold
     #[arg(long, value_name = "EXPECTATION")]
     pub(crate) expect: Vec<String>,
+    /// What a step would take with a change, such as all_reduce=0.5x, moe_gemm=floor, launch=graph,
+    /// or several at once: all_reduce=10us,wait=0
+    #[arg(long, value_name = "HYPOTHESIS")]
+    pub(crate) what_if: Vec<String>,
+    /// An earlier report (the JSON of this command), of another model even: what it found beside
+    /// what is found now, and which of its conclusions no longer hold
+    #[arg(long, value_name = "REPORT.json")]
+    pub(crate) baseline: Option<PathBuf>,
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,

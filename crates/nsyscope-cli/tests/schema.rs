@@ -146,6 +146,25 @@ fn answers_with_a_model_are_valid_too() {
     }
 }
 
+/// Hypotheses and an earlier report add sections of their own.
+#[test]
+fn answers_to_questions_are_valid_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let earlier = folder.path().join("earlier.json");
+    let found = answer(&["report"], &[fixture("b3_eager")]);
+    std::fs::write(&earlier, found.to_string()).unwrap();
+    let earlier = earlier.display().to_string();
+    let config =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/kimi-k2.5-like.json");
+    let config = config.display().to_string();
+    let words = ["report", "--what-if", "launch=graph,moe_gemm=floor", "--baseline", &earlier];
+    let found =
+        answer(&[&words[..], &["--config", &config]].concat(), &[fixture("kimi_tp8_decode")]);
+    valid(&validator(None), "questions", &found);
+    assert!(found["what_if"].is_array() && found["baseline"].is_object());
+    assert!(!found["baseline"]["phases"].as_array().unwrap().is_empty());
+}
+
 /// A schema that accepts everything would pass the tests above.
 #[test]
 fn what_is_wrong_is_not_valid() {

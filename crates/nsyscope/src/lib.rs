@@ -50,6 +50,7 @@ pub mod report;
 mod run;
 pub mod segment;
 pub mod text;
+pub mod whatif;
 
 pub use error::{Error, ErrorKind, Result};
 pub use run::{Rank, Run};

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
 use nsyscope::expect::Expectation;
-use nsyscope::report::{Report, ReportOptions};
+use nsyscope::report::{Baseline, Report, ReportOptions};
+use nsyscope::whatif::WhatIf;
 
 use super::Outcome;
 use crate::args::{self, Global};
@@ -30,6 +31,17 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     let classifier = super::classifier(global)?;
     for text in &command.expect {
         options = options.expect(Expectation::parse(text, &classifier)?);
+    }
+    for text in &command.what_if {
+        let what_if = WhatIf::parse(text, &classifier)?;
+        // Without a model no capture has to be read to know that it cannot be answered.
+        if command.model.config.is_none() {
+            what_if.check_ops(None)?;
+        }
+        options = options.what_if(what_if);
+    }
+    if let Some(path) = &command.baseline {
+        options = options.baseline(Baseline::open(path)?);
     }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     if command.save_baseline.is_some() {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::align::Alignment;
 use super::attribution::Attribution;
 use crate::analysis::{Activity, Classes, WallClock};
+use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{Layer, PhaseKey, RankSteps, Step, Steps};
 
@@ -133,22 +133,27 @@ struct Samples {
     walls: Vec<i64>,
     idles: Vec<i64>,
     /// By column, of the steps in which it ran.
-    cells: BTreeMap<usize, Vec<i64>>,
+    cells: Vec<Vec<i64>>,
 }
 
 #[derive(Default)]
 struct Group {
     steps: u64,
     columns: Vec<HeatColumn>,
-    of_key: FxHashMap<Column, usize>,
+    /// The column of each category and of each assignment, as far as they have occurred: every
+    /// activity looks its own up.
+    of_category: Vec<u32>,
+    of_assignment: Vec<u32>,
     layers: BTreeMap<u32, Samples>,
+    scratch: Scratch,
 }
 
-/// What an activity is: an operation, else a category.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Column {
-    Op(&'static str),
-    Category(u32),
+/// A layer of one step: its activities in order of start, each with its column.
+#[derive(Default)]
+struct Scratch {
+    own: Vec<(Activity, u32)>,
+    /// The sum of durations of each column, 0 but while a layer is added.
+    sums: Vec<i64>,
 }
 
 impl LayerHeat {
@@ -192,7 +197,9 @@ impl Group {
     ) {
         let file = run.ranks()[rank.rank as usize].file;
         let trace = &run.traces()[file];
-        let mut own: Vec<(Activity, usize)> = Vec::new();
+        let assignment_of =
+            attribution.and_then(|known| known.ranks.get(at)).map(|ops| &ops.assignment_of);
+        let mut own = std::mem::take(&mut self.scratch.own);
         let mut of_step = rank.activities_of(step).peekable();
         for layer in &step.layers {
             own.clear();
@@ -204,32 +211,48 @@ impl Group {
                 if position < layer.first as usize {
                     continue;
                 }
-                let assignment = attribution.and_then(|known| known.of(at, position));
-                let column = assignment.map_or_else(
-                    || Column::Category(classes.activity(file, trace, activity)),
-                    |a| Column::Op(a.op),
-                );
-                let number = *self.of_key.entry(column).or_insert_with(|| {
-                    self.columns.push(HeatColumn {
-                        op: assignment.map(|a| a.op),
-                        category: match (assignment, column) {
-                            (Some(a), _) => a.category.to_owned(),
-                            (None, Column::Category(class)) => {
-                                classes.categories()[class as usize].as_str().to_owned()
-                            }
-                            (None, Column::Op(op)) => op.to_owned(),
-                        },
-                    });
-                    self.columns.len() - 1
-                });
-                own.push((*activity, number));
+                let number = assignment_of.map_or(NONE, |of| of[position]);
+                let column = match attribution {
+                    Some(known) if number != NONE => self.of_assignment(known, number),
+                    _ => self.of_category(classes, classes.activity(file, trace, activity)),
+                };
+                own.push((*activity, column));
             }
             let samples = self.layers.entry(names.number(layer)).or_default();
             if samples.kind.is_empty() {
                 samples.kind = names.kind(layer);
             }
-            samples.add(&own, self.columns.len());
+            self.scratch.sums.resize(self.columns.len(), 0);
+            samples.add(&own, &mut self.scratch.sums);
         }
+        self.scratch.own = own;
+    }
+
+    fn of_category(&mut self, classes: &Classes, class: u32) -> u32 {
+        self.of_category.resize(classes.categories().len(), NONE);
+        let known = &mut self.of_category[class as usize];
+        if *known == NONE {
+            *known = self.columns.len() as u32;
+            let category = classes.categories()[class as usize].as_str().to_owned();
+            self.columns.push(HeatColumn { op: None, category });
+        }
+        *known
+    }
+
+    /// Assignments differ by layer and shape; those of one operation are one column.
+    fn of_assignment(&mut self, attribution: &Attribution, number: u32) -> u32 {
+        self.of_assignment.resize(attribution.assignments.len(), NONE);
+        if self.of_assignment[number as usize] == NONE {
+            let assignment = &attribution.assignments[number as usize];
+            let same = |column: &HeatColumn| column.op == Some(assignment.op);
+            let column = self.columns.iter().position(same).unwrap_or_else(|| {
+                let category = assignment.category.to_owned();
+                self.columns.push(HeatColumn { op: Some(assignment.op), category });
+                self.columns.len() - 1
+            });
+            self.of_assignment[number as usize] = column as u32;
+        }
+        self.of_assignment[number as usize]
     }
 
     fn finish(self, key: PhaseKey) -> LayerHeat {
@@ -240,8 +263,8 @@ impl Group {
             .map(|(layer, mut samples)| {
                 let steps = samples.walls.len();
                 let mut cells = vec![0; columns];
-                for (column, values) in &mut samples.cells {
-                    cells[*column] = padded_median(values, steps);
+                for (cell, values) in cells.iter_mut().zip(&mut samples.cells) {
+                    *cell = padded_median(values, steps);
                 }
                 HeatRow {
                     layer,
@@ -318,31 +341,30 @@ impl Group {
 }
 
 impl Samples {
-    /// Adds a layer of one step: its activities in order of start, each with its column.
-    fn add(&mut self, activities: &[(Activity, usize)], columns: usize) {
+    /// Adds a layer of one step. `sums` has a zero for each column, and has them again after.
+    fn add(&mut self, activities: &[(Activity, u32)], sums: &mut [i64]) {
         let Some((first, _)) = activities.first() else { return };
-        let mut ns: BTreeMap<usize, i64> = BTreeMap::new();
+        self.cells.resize(sums.len(), Vec::new());
         let (mut covered, mut idle, mut apart) = (first.start, 0, true);
         for (activity, column) in activities {
             apart &= activity.start >= covered;
             idle += (activity.start - covered).max(0);
             covered = covered.max(activity.end);
-            *ns.entry(*column).or_default() += activity.end - activity.start;
+            sums[*column as usize] += activity.end - activity.start;
         }
         if !apart {
-            let mut clock = WallClock::new(columns);
+            let mut clock = WallClock::new(sums.len());
             for (activity, column) in activities {
-                clock.add(activity.start, activity.end, *column as u32);
+                clock.add(activity.start, activity.end, *column);
             }
-            let wall = clock.finish();
-            for (column, ns) in &mut ns {
-                *ns = wall.exposed_ns[*column];
-            }
+            sums.copy_from_slice(&clock.finish().exposed_ns);
         }
         self.walls.push(covered - first.start);
         self.idles.push(idle);
-        for (column, ns) in ns {
-            self.cells.entry(column).or_default().push(ns);
+        for (values, sum) in self.cells.iter_mut().zip(sums) {
+            if *sum > 0 {
+                values.push(std::mem::take(sum));
+            }
         }
     }
 }
@@ -430,7 +452,7 @@ mod tests {
             samples.kind = "moe".to_owned();
             samples.walls.push(wall);
             samples.idles.push(10_000);
-            samples.cells.insert(0, vec![wall - 10_000]);
+            samples.cells.push(vec![wall - 10_000]);
         }
         group.finish(PhaseKey { phase: crate::segment::Phase::Decode, batch: Some(1) })
     }
@@ -464,13 +486,16 @@ mod tests {
             |start, end| Activity { table: ActivityKind::Kernel, row: 0, start, end, stream: 0 };
         let mut samples = Samples::default();
         // One after the other with a gap, then two at once with a third beside both.
-        samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], 2);
-        samples.add(&[(activity(0, 10), 0), (activity(4, 20), 1), (activity(25, 30), 1)], 2);
+        let mut sums = [0; 2];
+        samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], &mut sums);
+        let three = [(activity(0, 10), 0), (activity(4, 20), 1), (activity(25, 30), 1)];
+        samples.add(&three, &mut sums);
+        assert_eq!(sums, [0; 2]);
         assert_eq!(
             (samples.walls.as_slice(), samples.idles.as_slice()),
             (&[20, 30][..], &[4, 5][..])
         );
-        assert_eq!(samples.cells[&0], [10, 7]);
-        assert_eq!(samples.cells[&1], [6, 18]);
+        assert_eq!(samples.cells[0], [10, 7]);
+        assert_eq!(samples.cells[1], [6, 18]);
     }
 }

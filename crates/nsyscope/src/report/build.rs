@@ -11,8 +11,8 @@ use crate::attribute::LayerHeat;
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
-use crate::expect::{Expectation, Sample};
-use crate::findings::{self, Facts, PhaseFacts, SmallWork};
+use crate::expect::Expectation;
+use crate::findings::{self, Facts, StepWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
@@ -20,12 +20,19 @@ use crate::run::{Rank, Run};
 use crate::segment::{
     PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
 };
+use crate::whatif::WhatIf;
 
-use super::collectives::StepCollectives;
+use super::answer::{Answer, TypicalRow};
+use super::baseline::{Baseline, BaselineSection};
+use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
+use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::profile::{Priced, Source};
 use super::samples::{Sources, StepSamples};
+use super::saved::SavedReport;
+use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -51,6 +58,10 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// What is asked of changes to its steps.
+    pub what_if: Vec<WhatIf>,
+    /// An earlier report to set beside this one.
+    pub baseline: Option<Baseline>,
     /// Whether the report holds the steps as samples, so that it can be compared with others.
     pub samples: bool,
 }
@@ -66,6 +77,8 @@ impl Default for ReportOptions {
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            what_if: Vec::new(),
+            baseline: None,
             samples: false,
         }
     }
@@ -119,6 +132,20 @@ impl ReportOptions {
         self
     }
 
+    /// Adds a hypothesis about the run's steps.
+    #[must_use]
+    pub fn what_if(mut self, what_if: WhatIf) -> Self {
+        self.what_if.push(what_if);
+        self
+    }
+
+    /// Sets an earlier report beside this one.
+    #[must_use]
+    pub fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
+        self
+    }
+
     /// Holds the steps as samples too, so that the report can be compared with others.
     #[must_use]
     pub fn samples(mut self) -> Self {
@@ -150,8 +177,8 @@ impl Report {
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
     /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
-    /// expectation is about. Without a model, a deployment, a selection and expectations there is
-    /// none.
+    /// expectation is about, or a hypothesis names what does not exist. Without a model, a
+    /// deployment, a selection, expectations and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -160,13 +187,12 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, small, idle } = stepped?;
+        let Stepped { steps, step_times, phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         // Selected steps hold none of it.
         let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
         for start in start_up_counts {
@@ -197,25 +223,48 @@ impl Report {
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let (mut model, mut ops, mut attributed) = (None, None, None);
+        let mut hypotheses = None;
+        let source = Source {
+            run,
+            classes: &classes,
+            steps: &steps,
+            times: &step_times,
+            idle: &idle,
+            matched: &matched,
+        };
+        let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let found = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &found, &resolved);
+            let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
+            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&found));
             ops = Some(OpsSection::rows(&found));
             model = Some(section);
             attributed = Some(found);
         }
+        let hypotheses = match hypotheses {
+            Some(known) => known,
+            None => Hypotheses::new(&source, None, &options.what_if)?,
+        };
+        let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
         let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
-        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
-        complete(&mut facts, &in_steps, model.as_ref());
+        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
+        facts::complete(&mut facts, &in_steps, model.as_ref());
+        facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
+        facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
+            || model.as_ref().is_some_and(|model| model.parallelism.expert_parallel);
         facts.start_up = start_up_counts;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let measured = samples(&facts);
+        let measured = facts::samples(&facts);
+        let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
@@ -231,10 +280,11 @@ impl Report {
                 attribution: attributed.as_ref(),
             })
         });
-        Ok(Self {
+        let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
+            answer: Answer::default(),
             classification,
             model,
             deployment,
@@ -245,6 +295,7 @@ impl Report {
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
+            typical,
             idle: phases
                 .iter()
                 .flat_map(|(key, time)| {
@@ -287,12 +338,22 @@ impl Report {
             layers,
             collectives: in_steps.collectives,
             late: in_steps.late,
+            experts: in_steps.experts,
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            what_if: hypotheses.what_if,
+            ceilings: hypotheses.ceilings,
+            baseline: None,
             samples,
             findings_shown: options.findings,
-        })
+        };
+        if let Some(earlier) = &options.baseline {
+            let now = SavedReport::try_from(&report)?;
+            report.baseline = Some(BaselineSection::new(earlier, &now));
+        }
+        report.answer = Answer::new(&report);
+        Ok(report)
     }
 }
 
@@ -326,7 +387,7 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
-    small: SmallWork,
+    work: StepWork,
     idle: Idle,
 }
 
@@ -334,12 +395,17 @@ impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
         let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (phases, small)) = side_by_side(
+        let (idle, (phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
-            || (phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
+            || {
+                (
+                    phase_times(run, classes, &steps, &step_times),
+                    StepWork::find(run, classes, &steps),
+                )
+            },
         );
-        Ok(Self { steps, step_times, phases, small, idle })
+        Ok(Self { steps, step_times, phases, work, idle })
     }
 }
 
@@ -360,39 +426,6 @@ fn side_by_side<A: Send, B>(
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// The steps that expectations are measured on.
-fn samples(facts: &Facts<'_>) -> Vec<Sample> {
-    let of = |phase: &PhaseFacts<'_>| {
-        let categories = phase
-            .categories
-            .iter()
-            .map(|c| (c.category.clone(), c.calls, c.total_exposed_ns))
-            .collect();
-        let (steps, wall_ns) = (phase.steps, phase.total_wall_ns);
-        Sample::new(phase.phase, phase.batch, steps, wall_ns, phase.total_idle, categories)
-    };
-    facts.phases.iter().map(of).collect()
-}
-
-/// Adds what is known of collectives and floors to the facts of each phase.
-fn complete<'a>(
-    facts: &mut Facts<'a>,
-    in_steps: &'a StepCollectives,
-    model: Option<&ModelSection>,
-) {
-    for phase in &mut facts.phases {
-        let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
-        phase.collectives = rows.map(|section| &section.row).collect();
-        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
-        phase.late = late.map(|section| &section.late).collect();
-        phase.floor = model.and_then(|model| {
-            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
-            model.floors.get(at).cloned().flatten()
-        });
-    }
 }
 
 fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {

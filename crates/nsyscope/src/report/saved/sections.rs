@@ -185,6 +185,15 @@ pub struct SavedStepFloor {
     /// The least time in ns; `None` where a peak is unknown.
     #[serde(deserialize_with = "present")]
     pub floor_ns: Option<f64>,
+    /// Kernels at their floors in ns.
+    #[serde(deserialize_with = "present")]
+    pub kernel_floor_ns: Option<f64>,
+    /// Collectives at the least that the link allows, in ns.
+    #[serde(deserialize_with = "present")]
+    pub communication_floor_ns: Option<f64>,
+    /// Collectives as NCCL expects them in isolation, in ns.
+    #[serde(deserialize_with = "present")]
+    pub communication_expected_ns: Option<f64>,
     /// The median step as measured, in ns.
     pub wall_ns: f64,
     /// Floor over measured.
