@@ -38,7 +38,7 @@ mod document;
 mod error;
 pub mod expect;
 pub mod findings;
-mod format;
+pub mod format;
 pub mod hardware;
 pub mod health;
 pub mod interval;
@@ -47,6 +47,7 @@ pub mod model;
 pub mod model_report;
 pub mod report;
 mod run;
+pub mod scene;
 pub mod segment;
 pub mod text;
 
