@@ -27,6 +27,7 @@ Examples:
   nsyscope steps run.sqlite --typical decode    one decode step, kernel by kernel
   nsyscope kernels run.sqlite --by category     kernels summed up
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
+  nsyscope plot timeline run.sqlite -o run.svg  ranks and streams over time
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
@@ -93,6 +94,8 @@ pub(crate) enum Command {
     Model(Model),
     /// Say what a unit, compose file, script or command line deploys
     Deployment(Deployment),
+    /// Draw where the time goes, as SVG or PNG
+    Plot(Plot),
     /// List, check or try the kernel rules
     #[command(after_help = "\
 Examples:
@@ -194,6 +197,81 @@ pub(crate) struct Steps {
     /// Only steps of this rank
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+/// Draw a chart: an SVG picture, or PNG where the file of -o ends so.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope plot timeline run.sqlite -o run.svg                    all steps
+  nsyscope plot timeline run.sqlite --step 12 -o step.png         one step
+  nsyscope plot timeline run.sqlite --step 12 --layer 3 -o l3.svg
+  nsyscope plot timeline run.sqlite --time 1.2s..1.25s -o part.svg
+  nsyscope plot breakdown run.sqlite --theme dark -o where.png
+  nsyscope plot roofline run.sqlite --config config.json -o roof.svg
+
+Times count from the first GPU activity. Colours are those of categories, the same in every picture.")]
+pub(crate) struct Plot {
+    /// What to draw
+    #[arg(value_enum, value_name = "CHART")]
+    pub(crate) chart: Chart,
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    /// Width in pixels
+    #[arg(long, default_value_t = 1100, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(320..=16384))]
+    pub(crate) width: u32,
+    /// Height in pixels [default: what the content needs; never less]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(120..=16384))]
+    pub(crate) height: Option<u32>,
+    /// Light or dark
+    #[arg(long, value_enum, default_value = "light", value_name = "THEME")]
+    pub(crate) theme: ThemeName,
+    /// Dots of a PNG for each pixel: 2 is sharp on paper
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub(crate) scale: u32,
+    /// Timeline: one step, by its number (nsyscope steps lists them)
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u32>,
+    /// Timeline: one layer of the step
+    #[arg(long, value_name = "N", requires = "step")]
+    pub(crate) layer: Option<u32>,
+    /// Timeline: a window of time such as 1.2s..1.25s or 300ms..; all: the whole capture
+    #[arg(long, value_name = "A..B", conflicts_with = "step")]
+    pub(crate) time: Option<String>,
+    /// Timeline: one rank
+    #[arg(long, value_name = "R")]
+    pub(crate) rank: Option<u32>,
+    #[command(flatten)]
+    pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+}
+
+/// A chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Chart {
+    /// Ranks and streams over time
+    Timeline,
+    /// Where the time of each phase and rank goes
+    Breakdown,
+    /// How long each step took, and when
+    Steps,
+    /// What each layer spends its time with
+    Layers,
+    /// Operations under the roofs of the GPU; needs --config
+    Roofline,
+    /// Waiting and transferring; size of messages against bandwidth
+    Collectives,
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThemeName {
+    /// Dark on white
+    Light,
+    /// Light on black
+    Dark,
 }
 
 /// The model that ran, and what it is to be priced on.

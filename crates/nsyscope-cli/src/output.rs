@@ -63,9 +63,14 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String> {
 
 /// Writes text to `-o` or stdout.
 pub(crate) fn write(global: &Global, text: &str) -> Result<()> {
+    write_bytes(global, text.as_bytes())
+}
+
+/// Writes bytes to `-o` or stdout.
+pub(crate) fn write_bytes(global: &Global, bytes: &[u8]) -> Result<()> {
     let Some(path) = &global.output else {
         let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(bytes)?;
         out.flush()?;
         return Ok(());
     };
@@ -77,11 +82,11 @@ pub(crate) fn write(global: &Global, text: &str) -> Result<()> {
     let name = || format!("cannot write `{}`", path.display());
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced.
-        return std::fs::write(path, text).with_context(name);
+        return std::fs::write(path, bytes).with_context(name);
     }
     let mut file =
         tempfile::Builder::new().prefix(".nsyscope-").tempfile_in(folder).with_context(name)?;
-    file.write_all(text.as_bytes()).with_context(name)?;
+    file.write_all(bytes).with_context(name)?;
     file.as_file().sync_all().with_context(name)?;
     #[cfg(unix)]
     {

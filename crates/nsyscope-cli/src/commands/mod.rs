@@ -4,6 +4,7 @@ mod deployment;
 mod info;
 mod kernels;
 mod model;
+mod plot;
 mod record;
 mod report;
 mod rules;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         Command::Kernels(command) => kernels::run(global, command),
         Command::Model(command) => model::run(global, command),
         Command::Deployment(command) => deployment::run(global, command),
+        Command::Plot(command) => plot::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {

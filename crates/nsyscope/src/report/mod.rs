@@ -69,6 +69,8 @@ pub struct Report {
     pub rank_times: Vec<RankTimes>,
     /// As `breakdown`, for each rank.
     pub rank_breakdown: Vec<BreakdownRow>,
+    /// As the steps of `breakdown`, for each rank.
+    pub rank_step_breakdown: Vec<BreakdownRow>,
     /// The kernels that take longest, by demangled name.
     pub top_kernels: Vec<KernelRow>,
     /// Memory copies and fills; null where the export has no table of them.
