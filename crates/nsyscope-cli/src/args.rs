@@ -78,6 +78,8 @@ pub(crate) enum Format {
     Md,
     /// JSON, with a versioned schema
     Json,
+    /// One HTML page with pictures, for a browser or paper; of a report
+    Html,
 }
 
 #[derive(Debug, Subcommand)]
@@ -128,6 +130,7 @@ Examples:
   nsyscope report run.sqlite
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
+  nsyscope report run.sqlite --format html -o report.html
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
 

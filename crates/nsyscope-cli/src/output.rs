@@ -51,8 +51,16 @@ pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {
         Format::Text => answer.text(&view_options(global)),
         Format::Md => answer.markdown(),
         Format::Json => json(answer)?,
+        Format::Html => return Err(no_page()),
     };
     write(global, &text)
+}
+
+/// Of all answers the report alone is a page.
+pub(crate) fn no_page() -> anyhow::Error {
+    nsyscope::Error::new(nsyscope::ErrorKind::Argument, "only a report can be HTML")
+        .with_hint("use --format text, md or json, or `nsyscope report`")
+        .into()
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {

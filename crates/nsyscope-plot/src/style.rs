@@ -1,6 +1,6 @@
 //! How pictures look, whatever they show.
 
-use nsyscope::scene::palette::{self, Rgb};
+pub(crate) use nsyscope::scene::palette::Ink;
 
 /// Light or dark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,49 +66,16 @@ impl Style {
 
     pub(crate) fn ink(&self) -> Ink {
         match self.theme {
-            Theme::Light => Ink {
-                page: (0xff, 0xff, 0xff),
-                panel: (0xf4, 0xf5, 0xf7),
-                text: (0x1b, 0x1f, 0x24),
-                muted: (0x57, 0x60, 0x6a),
-                line: (0xc8, 0xcd, 0xd3),
-                strong: (0x33, 0x3a, 0x42),
-                idle: palette::color("idle"),
-            },
-            Theme::Dark => Ink {
-                page: (0x12, 0x15, 0x1a),
-                panel: (0x1c, 0x21, 0x28),
-                text: (0xe6, 0xea, 0xee),
-                muted: (0x9d, 0xa7, 0xb3),
-                line: (0x3b, 0x43, 0x4d),
-                strong: (0xc2, 0xca, 0xd2),
-                idle: (0x3a, 0x42, 0x4c),
-            },
+            Theme::Light => Ink::LIGHT,
+            Theme::Dark => Ink::DARK,
         }
-    }
-}
-
-/// The colours that are not a category's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ink {
-    pub(crate) page: Rgb,
-    pub(crate) panel: Rgb,
-    pub(crate) text: Rgb,
-    pub(crate) muted: Rgb,
-    pub(crate) line: Rgb,
-    pub(crate) strong: Rgb,
-    pub(crate) idle: Rgb,
-}
-
-impl Ink {
-    /// The colour of a category or, for `idle`, of nothing running.
-    pub(crate) fn of(&self, category: &str) -> Rgb {
-        if palette::family(category) == "idle" { self.idle } else { palette::color(category) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nsyscope::scene::palette;
+
     use super::*;
 
     #[test]

@@ -2,24 +2,28 @@
 
 use std::fmt::Write as _;
 
+use nsyscope::scene::palette::{Ink, Rgb, hex};
+
 use crate::drawing::{Anchor, Drawing, Paint, Shape};
 
 impl Drawing {
     /// As a whole SVG document, which refers to nothing outside of it.
     pub fn to_svg(&self) -> String {
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        self.write(&mut out, "nsyscope");
+        self.write(&mut out, "nsyscope", Colors::Fixed);
         out
     }
 
-    /// As an `<svg>` element for a page; `id` must be one of a kind on it.
+    /// A light drawing as an `<svg>` element for a page; `id` must be one of a kind on it. What is
+    /// not a category's colour has a class instead, so that the page decides between light and
+    /// dark: `f-NAME` to be filled and `s-NAME` to be drawn in the colour NAME of [`Ink`].
     pub fn to_svg_element(&self, id: &str) -> String {
         let mut out = String::new();
-        self.write(&mut out, id);
+        self.write(&mut out, id, Colors::Classes);
         out
     }
 
-    fn write(&self, out: &mut String, id: &str) {
+    fn write(&self, out: &mut String, id: &str, colors: Colors) {
         let (w, h) = (num(self.width.ceil()), num(self.height.ceil()));
         let _ = writeln!(
             out,
@@ -29,15 +33,19 @@ impl Drawing {
         );
         let _ = writeln!(out, "<title id=\"{id}-title\">{}</title>", escape(&self.title));
         let _ = writeln!(out, "<desc id=\"{id}-about\">{}</desc>", escape(&self.about));
-        let _ = writeln!(out, "<rect width=\"{w}\" height=\"{h}\" fill=\"{}\"/>", hex(self.ground));
+        let _ = writeln!(
+            out,
+            "<rect width=\"{w}\" height=\"{h}\" {}/>",
+            colors.paint("fill", self.ground.into(), true)
+        );
         for shape in &self.shapes {
-            write_shape(out, shape);
+            write_shape(out, shape, colors);
         }
         out.push_str("</svg>\n");
     }
 }
 
-fn write_shape(out: &mut String, shape: &Shape) {
+fn write_shape(out: &mut String, shape: &Shape, colors: Colors) {
     let _ = match shape {
         Shape::Rect { area, fill, tip } => {
             let _ = write!(
@@ -47,7 +55,7 @@ fn write_shape(out: &mut String, shape: &Shape) {
                 num(area.y),
                 num(area.w),
                 num(area.h),
-                paint("fill", *fill),
+                colors.paint("fill", *fill, false),
             );
             close(out, "rect", tip.as_deref());
             Ok(())
@@ -59,11 +67,11 @@ fn write_shape(out: &mut String, shape: &Shape) {
             num(area.y),
             num(area.w),
             num(area.h),
-            paint("stroke", *color),
+            colors.paint("stroke", *color, true),
             num(*width),
         ),
         Shape::Cells { areas, fill } => {
-            let _ = write!(out, "<path {} d=\"", paint("fill", *fill));
+            let _ = write!(out, "<path {} d=\"", colors.paint("fill", *fill, false));
             for area in areas {
                 let _ = write!(
                     out,
@@ -80,17 +88,22 @@ fn write_shape(out: &mut String, shape: &Shape) {
         Shape::Line { points, color, width, dashed } => {
             let _ = write!(out, "<polyline fill=\"none\" points=\"{}\" ", list(points));
             let dashes = if *dashed { " stroke-dasharray=\"5 4\"" } else { "" };
-            writeln!(out, "{} stroke-width=\"{}\"{dashes}/>", paint("stroke", *color), num(*width))
+            writeln!(
+                out,
+                "{} stroke-width=\"{}\"{dashes}/>",
+                colors.paint("stroke", *color, true),
+                num(*width)
+            )
         }
         Shape::Disc { at, radius, fill, edge, tip } => {
             let _ = write!(
                 out,
-                "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {} stroke=\"{}\"",
+                "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {} {}",
                 num(at.0),
                 num(at.1),
                 num(*radius),
-                paint("fill", *fill),
-                hex(*edge),
+                colors.paint("fill", *fill, false),
+                colors.paint("stroke", (*edge).into(), true),
             );
             close(out, "circle", tip.as_deref());
             Ok(())
@@ -111,10 +124,10 @@ fn write_shape(out: &mut String, shape: &Shape) {
             // Names keep their order of characters whatever script they are in.
             writeln!(
                 out,
-                "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" fill=\"{}\"{anchor}{bold}{turned} \
+                "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" {}{anchor}{bold}{turned} \
                  direction=\"ltr\" unicode-bidi=\"isolate\" xml:space=\"preserve\">{}</text>",
                 num(text.size),
-                hex(text.color),
+                colors.paint("fill", text.color.into(), false),
                 escape(&text.words)
             )
         }
@@ -128,16 +141,33 @@ fn close(out: &mut String, name: &str, tip: Option<&str>) {
     };
 }
 
-fn paint(what: &str, Paint(color, opacity): Paint) -> String {
-    if opacity >= 1.0 {
-        format!("{what}=\"{}\"", hex(color))
-    } else {
-        format!("{what}=\"{}\" {what}-opacity=\"{}\"", hex(color), num(opacity))
-    }
+/// How colours are written.
+#[derive(Clone, Copy)]
+enum Colors {
+    /// As they are.
+    Fixed,
+    /// Those of the light ink as classes.
+    Classes,
 }
 
-fn hex((r, g, b): (u8, u8, u8)) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
+impl Colors {
+    /// The attributes of a paint. `ground` says whether white is the page, or white.
+    fn paint(self, what: &str, Paint(color, opacity): Paint, ground: bool) -> String {
+        let named =
+            |(name, known): &(&'static str, Rgb)| *known == color && (ground || *name != "page");
+        let class = match self {
+            Self::Classes => Ink::LIGHT.named().into_iter().find(named),
+            Self::Fixed => None,
+        };
+        let mut out = match class {
+            Some((name, _)) => format!("class=\"{}-{name}\"", &what[..1]),
+            None => format!("{what}=\"{}\"", hex(color)),
+        };
+        if opacity < 1.0 {
+            out.push_str(&format!(" {what}-opacity=\"{}\"", num(opacity)));
+        }
+        out
+    }
 }
 
 fn list(points: &[(f64, f64)]) -> String {

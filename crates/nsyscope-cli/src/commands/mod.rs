@@ -4,6 +4,7 @@ mod deployment;
 mod info;
 mod kernels;
 mod model;
+mod page;
 mod plot;
 mod record;
 mod report;
@@ -18,7 +19,7 @@ use nsyscope::Run;
 use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
 use nsyscope::kernel::Classifier;
 
-use crate::args::{Args, Command, Global};
+use crate::args::{Args, Command, Format, Global};
 use crate::output;
 use crate::progress::Bar;
 
@@ -33,6 +34,9 @@ pub(crate) enum Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
+    if global.format == Format::Html && !matches!(args.command, Command::Report(_)) {
+        return Err(output::no_page());
+    }
     match &args.command {
         Command::Report(command) => return report::run(global, command),
         Command::Info(command) => info::run(global, command),

@@ -6,7 +6,7 @@ use nsyscope::expect::Expectation;
 use nsyscope::report::{Report, ReportOptions};
 
 use super::Outcome;
-use crate::args::{self, Global};
+use crate::args::{self, Format, Global};
 use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
@@ -31,7 +31,12 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     let report = Report::new(&run, &classifier, &options)?;
-    output::print(global, &report)?;
+    if global.format == Format::Html {
+        let figures = super::page::figures(&run, &classifier, &options, &report)?;
+        output::write(global, &report.to_html(&figures))?;
+    } else {
+        output::print(global, &report)?;
+    }
     // The process ends here: giving a large run's memory back piece by piece would only take time.
     std::mem::forget(run);
     Ok(if report.expectations_hold() { Outcome::Done } else { Outcome::GateFailed })

@@ -171,7 +171,8 @@ fn bar(
         }
         let room = at - start - 6.0;
         let (size, written) = if height > 20.0 { (SMALL, color) } else { (10.0, color) };
-        let ink_color = palette::ink_on(written);
+        // What is no category changes with the theme, and its text with it.
+        let ink_color = if family == "idle" { ink.text } else { palette::ink_on(written) };
         let place =
             |text: String| Text::new(start + 4.0, y + height / 2.0 + 4.0, size, ink_color, text);
         let percent = format::percent(share);

@@ -3,6 +3,7 @@
 mod build;
 mod collectives;
 mod deployment;
+mod html;
 mod info;
 mod model;
 mod ops;
@@ -16,6 +17,7 @@ use serde::Serialize;
 pub use crate::document::ViewOptions;
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
+pub use html::{Figure, Figures};
 pub use info::InfoReport;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;

@@ -40,6 +40,71 @@ pub const FAMILIES: [(&str, Rgb); 29] = [
     ("idle", (0xdd, 0xe1, 0xe6)),
 ];
 
+/// The colours of a picture or page that are no category's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink {
+    /// The ground.
+    pub page: Rgb,
+    /// Where something is drawn on.
+    pub panel: Rgb,
+    /// Text.
+    pub text: Rgb,
+    /// Text of less weight.
+    pub muted: Rgb,
+    /// Grids and borders.
+    pub line: Rgb,
+    /// Lines that matter.
+    pub strong: Rgb,
+    /// Nothing runs.
+    pub idle: Rgb,
+}
+
+impl Ink {
+    /// On white.
+    pub const LIGHT: Self = Self {
+        page: (0xff, 0xff, 0xff),
+        panel: (0xf4, 0xf5, 0xf7),
+        text: (0x1b, 0x1f, 0x24),
+        muted: (0x57, 0x60, 0x6a),
+        line: (0xc8, 0xcd, 0xd3),
+        strong: (0x33, 0x3a, 0x42),
+        idle: (0xdd, 0xe1, 0xe6),
+    };
+    /// On near black.
+    pub const DARK: Self = Self {
+        page: (0x12, 0x15, 0x1a),
+        panel: (0x1c, 0x21, 0x28),
+        text: (0xe6, 0xea, 0xee),
+        muted: (0x9d, 0xa7, 0xb3),
+        line: (0x3b, 0x43, 0x4d),
+        strong: (0xc2, 0xca, 0xd2),
+        idle: (0x3a, 0x42, 0x4c),
+    };
+
+    /// Its colours by name.
+    pub fn named(&self) -> [(&'static str, Rgb); 7] {
+        [
+            ("page", self.page),
+            ("panel", self.panel),
+            ("text", self.text),
+            ("muted", self.muted),
+            ("line", self.line),
+            ("strong", self.strong),
+            ("idle", self.idle),
+        ]
+    }
+
+    /// The colour of a category or, for `idle`, of nothing running.
+    pub fn of(&self, category: &str) -> Rgb {
+        if family(category) == "idle" { self.idle } else { color(category) }
+    }
+}
+
+/// `#rrggbb`.
+pub fn hex((r, g, b): Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
 /// The family of a category written `family/kind`.
 pub fn family(category: &str) -> &str {
     category.split_once('/').map_or(category, |(family, _)| family)

@@ -10,7 +10,7 @@ use crate::text;
 use super::label;
 
 impl Report {
-    pub(super) fn answer(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn answer(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
         let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// One phase in a sentence: how many steps, how long, and what they spend their time with.
-    pub(super) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
+    pub(in crate::report) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
         let mut line = label(phase, batch);
         if let Some(found) = self.batch(phase, batch) {
             line.push_str(&format!(
@@ -95,7 +95,11 @@ impl Report {
     }
 
     /// What the largest collective of a phase waits for, where several ranks were captured.
-    pub(super) fn wait_line(&self, phase: &'static str, batch: Option<u32>) -> Option<String> {
+    pub(in crate::report) fn wait_line(
+        &self,
+        phase: &'static str,
+        batch: Option<u32>,
+    ) -> Option<String> {
         let largest = self
             .collectives
             .iter()

@@ -7,7 +7,7 @@ use crate::report::Report;
 use super::label;
 
 impl Report {
-    pub(super) fn collectives(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn collectives(&self, blocks: &mut Vec<Block>) {
         if self.collectives.is_empty() {
             return;
         }
@@ -63,7 +63,7 @@ impl Report {
         ));
     }
 
-    pub(super) fn kernels(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn kernels(&self, blocks: &mut Vec<Block>) {
         if self.top_kernels.is_empty() {
             return;
         }
@@ -96,7 +96,7 @@ impl Report {
         blocks.push(Block::Grid(grid));
     }
 
-    pub(super) fn launches(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn launches(&self, blocks: &mut Vec<Block>) {
         if self
             .launches
             .iter()
@@ -140,7 +140,7 @@ impl Report {
         ));
     }
 
-    pub(super) fn memory(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn memory(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Memory copies and fills".to_owned()));
         let Some(memory) = &self.memory else {
             blocks.push(Block::Paragraph(
