@@ -29,7 +29,7 @@ impl Drawing {
             out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" \
              role=\"img\" aria-labelledby=\"{id}-title {id}-about\" \
-             font-family=\"DejaVu Sans,Verdana,sans-serif\">"
+             font-family=\"DejaVu Sans,Verdana,sans-serif\" direction=\"ltr\" xml:space=\"preserve\">"
         );
         let _ = writeln!(out, "<title id=\"{id}-title\">{}</title>", escape(&self.title));
         let _ = writeln!(out, "<desc id=\"{id}-about\">{}</desc>", escape(&self.about));
@@ -70,6 +70,7 @@ fn write_shape(out: &mut String, shape: &Shape, colors: Colors) {
             colors.paint("stroke", *color, true),
             num(*width),
         ),
+        Shape::Cells { areas, .. } if areas.is_empty() => Ok(()),
         Shape::Cells { areas, fill } => {
             let _ = write!(out, "<path {} d=\"", colors.paint("fill", *fill, false));
             for area in areas {
@@ -122,10 +123,10 @@ fn write_shape(out: &mut String, shape: &Shape, colors: Colors) {
                 String::new()
             };
             // Names keep their order of characters whatever script they are in.
+            let isolated = if text.words.is_ascii() { "" } else { " unicode-bidi=\"isolate\"" };
             writeln!(
                 out,
-                "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" {}{anchor}{bold}{turned} \
-                 direction=\"ltr\" unicode-bidi=\"isolate\" xml:space=\"preserve\">{}</text>",
+                "<text x=\"{x}\" y=\"{y}\" font-size=\"{}\" {}{anchor}{bold}{turned}{isolated}>{}</text>",
                 num(text.size),
                 colors.paint("fill", text.color.into(), false),
                 escape(&text.words)

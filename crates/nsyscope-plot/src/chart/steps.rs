@@ -1,5 +1,7 @@
 //! All steps over time.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nsyscope::format;
 use nsyscope::scene::palette::Rgb;
 use nsyscope::scene::{StepStrip, StripStep};
@@ -7,9 +9,15 @@ use nsyscope::segment::Phase;
 
 use super::{LEFT, label};
 use crate::axis;
-use crate::drawing::{Anchor, Area, Drawing, Paint, Text};
+use crate::drawing::{Anchor, Area, Drawing, Paint, Shape, Text};
 use crate::frame::{Begun, Entry, Head, MARGIN, SMALL};
 use crate::style::Style;
+
+/// Steps of fewer pixels have no tip of their own.
+const TIP: f64 = 2.0;
+
+/// More steps than this are dots without tips.
+const MANY: usize = 800;
 
 /// The colours of phases: they are no categories, and are drawn without any.
 fn color(phase: Phase) -> Rgb {
@@ -94,13 +102,27 @@ impl Plot<'_> {
             let text = Text::new(LEFT - 8.0, y + 11.0, SMALL, ink.muted, format!("rank {rank}"));
             self.begun.drawing.text(text.anchor(Anchor::End));
             self.begun.drawing.rect(Area::new(LEFT, y, area.w, row - 5.0), ink.panel);
+            let mut thin: BTreeMap<Phase, Vec<Area>> = BTreeMap::new();
             for step in strip.steps.iter().filter(|step| step.rank == *rank) {
                 let (x0, x1) = (self.at(step.start_ns), self.at(step.start_ns + step.wall_ns));
-                let wide = (x1 - x0).max(0.5);
-                // Neighbours stay apart where there is room for it.
-                let gap = if wide > 4.0 { 1.0 } else { 0.0 };
-                let bar = Area::new(x0, y, wide - gap, row - 5.0);
-                self.begun.drawing.tip_rect(bar, color(step.phase), tip(step));
+                let wide = x1 - x0;
+                if wide >= TIP {
+                    // Neighbours stay apart where there is room for it.
+                    let gap = if wide > 4.0 { 1.0 } else { 0.0 };
+                    let bar = Area::new(x0, y, wide - gap, row - 5.0);
+                    self.begun.drawing.tip_rect(bar, color(step.phase), tip(step));
+                    continue;
+                }
+                let areas = thin.entry(step.phase).or_default();
+                match areas.last_mut() {
+                    // What is closer than anyone sees is one.
+                    Some(last) if x0 - last.right() < 0.1 => last.w = last.w.max(x1 - last.x),
+                    _ => areas.push(Area::new(x0, y, wide.max(0.2), row - 5.0)),
+                }
+            }
+            for (phase, areas) in thin {
+                let fill = color(phase).into();
+                self.begun.drawing.shapes.push(Shape::Cells { areas, fill });
             }
             y += row;
         }
@@ -157,12 +179,29 @@ impl Plot<'_> {
             if log { "wall time (log)" } else { "wall time" }
         });
         self.begun.drawing.text(side.anchor(Anchor::Middle).turned());
-        let radius = if strip.steps.len() > 400 { 2.0 } else { 3.0 };
+        if strip.steps.len() > MANY {
+            // So many that they cover each other: one dot a place, and no tips.
+            let mut places: BTreeMap<Phase, BTreeSet<(i64, i64)>> = BTreeMap::new();
+            for step in &strip.steps {
+                let (x, y) =
+                    (self.at(step.start_ns + step.wall_ns / 2), level(step.wall_ns as f64));
+                places.entry(step.phase).or_default().insert((x.round() as i64, y.round() as i64));
+            }
+            for (phase, places) in places {
+                let areas = places
+                    .into_iter()
+                    .map(|(x, y)| Area::new(x as f64 - 1.0, y as f64 - 1.0, 2.0, 2.0))
+                    .collect();
+                let fill = color(phase).into();
+                self.begun.drawing.shapes.push(Shape::Cells { areas, fill });
+            }
+            return;
+        }
         for step in &strip.steps {
             let at = (self.at(step.start_ns + step.wall_ns / 2), level(step.wall_ns as f64));
-            self.begun.drawing.shapes.push(crate::drawing::Shape::Disc {
+            self.begun.drawing.shapes.push(Shape::Disc {
                 at,
-                radius,
+                radius: 3.0,
                 fill: Paint(color(step.phase), 0.85),
                 edge: ink.panel,
                 tip: Some(tip(step)),

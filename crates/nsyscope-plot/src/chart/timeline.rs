@@ -18,6 +18,9 @@ const NVTX_ROW: f64 = 15.0;
 const IDLE_ROW: f64 = 12.0;
 const GAP: f64 = 16.0;
 
+/// Bands of fewer pixels have no tip of their own.
+const TIP: f64 = 2.0;
+
 /// Waiting is paler than transferring, on light and dark alike.
 const WHITE: palette::Rgb = (0xff, 0xff, 0xff);
 
@@ -259,8 +262,14 @@ impl Plot<'_> {
     }
 
     fn bands(&mut self, rank: &RankScene, y: f64) {
+        let mut thin: [Vec<Area>; 2] = [Vec::new(), Vec::new()];
         for (i, band) in rank.steps.iter().enumerate() {
             let (x0, x1) = (self.at(band.start_ns), self.at(band.end_ns));
+            if x1 - x0 < TIP {
+                let area = Area::new(x0, y + 1.0, (x1 - x0).max(0.2), STEP_ROW - 4.0);
+                thin[i % 2].push(area);
+                continue;
+            }
             let area = Area::new(x0, y + 1.0, (x1 - x0).max(0.5), STEP_ROW - 4.0);
             let shade = if i % 2 == 0 { 0.30 } else { 0.18 };
             let tip = format!("step {}, {}", band.text, format::ns(band.end_ns - band.start_ns));
@@ -277,13 +286,20 @@ impl Plot<'_> {
                 }
             }
         }
+        self.thin(thin, [0.30, 0.18]);
     }
 
     fn layers(&mut self, rank: &RankScene, y: f64) {
         let label = Text::new(self.x - 6.0, y + 9.5, 10.0, self.ink.muted, "layers");
         self.begun.drawing.text(label.anchor(Anchor::End));
+        let mut thin: [Vec<Area>; 2] = [Vec::new(), Vec::new()];
         for layer in &rank.layers {
             let (x0, x1) = (self.at(layer.start_ns), self.at(layer.end_ns));
+            if x1 - x0 < TIP {
+                let area = Area::new(x0, y, (x1 - x0).max(0.2), LAYER_ROW - 3.0);
+                thin[layer.index as usize % 2].push(area);
+                continue;
+            }
             let area = Area::new(x0, y, (x1 - x0).max(0.5), LAYER_ROW - 3.0);
             let shade = if layer.index % 2 == 0 { 0.34 } else { 0.16 };
             let tip = format!(
@@ -298,6 +314,22 @@ impl Plot<'_> {
             if number.width() + 3.0 <= area.w {
                 self.written.push(number.anchor(Anchor::Middle));
             }
+        }
+        self.thin(thin, [0.34, 0.16]);
+    }
+
+    /// Bands that are hardly wider than a pixel: without tips; those that touch are one.
+    fn thin(&mut self, bands: [Vec<Area>; 2], shades: [f64; 2]) {
+        for (bands, shade) in bands.into_iter().zip(shades) {
+            let mut areas: Vec<Area> = Vec::new();
+            for band in bands {
+                match areas.last_mut() {
+                    Some(last) if band.x - last.right() < 0.25 => last.w = band.right() - last.x,
+                    _ => areas.push(band),
+                }
+            }
+            let fill = Paint(self.ink.muted, shade);
+            self.begun.drawing.shapes.push(crate::drawing::Shape::Cells { areas, fill });
         }
     }
 

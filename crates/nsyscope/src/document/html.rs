@@ -73,15 +73,25 @@ impl Grid {
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n<table>\n\
              <caption class=\"unseen\">{caption}</caption>\n<thead><tr>"
         );
-        for column in &self.columns {
+        // What a row is about comes first here: on a narrow page the rest scrolls beside it.
+        let about = self.columns.iter().rposition(|column| column.kind == Kind::Words);
+        let order = || {
+            let rest = (0..self.columns.len()).filter(move |i| Some(*i) != about);
+            about.into_iter().chain(rest)
+        };
+        for column in order().map(|i| &self.columns[i]) {
             let class = if column.kind == Kind::Number { " class=\"n\"" } else { "" };
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.title));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (i, row) in self.rows.iter().enumerate() {
             out.push_str(if self.strong.contains(&i) { "<tr class=\"sum\">" } else { "<tr>" });
-            for (cell, column) in row.iter().zip(&self.columns) {
-                let _ = match column.kind {
+            for i in order() {
+                let cell = &row[i];
+                let _ = match self.columns[i].kind {
+                    _ if Some(i) == about => {
+                        write!(out, "<th scope=\"row\">{}</th>", escape(cell))
+                    }
                     Kind::Number => write!(out, "<td class=\"n\">{}</td>", escape(cell)),
                     Kind::Words => write!(out, "<td>{}</td>", escape(cell)),
                     Kind::Name => write!(

@@ -125,7 +125,7 @@ pub struct RankScene {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Lane {
-    /// What it is: `stream 7`, or `5 other streams`.
+    /// What it is: `stream 7`, or `5 others` for streams that share one.
     pub label: String,
     /// Its streams, indices into the capture's.
     pub streams: Vec<u32>,
@@ -392,7 +392,7 @@ impl<F: Fn(i64) -> i64> Binning<'_, F> {
         }
         let label = match lane.streams.as_slice() {
             [one] => format!("stream {}", self.trace.streams()[*one as usize].stream),
-            several => format!("{} other streams", several.len()),
+            several => format!("{} others", several.len()),
         };
         Lane {
             label,

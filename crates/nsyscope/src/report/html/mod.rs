@@ -14,21 +14,23 @@ use crate::document::{Block, Document, escape};
 use crate::scene::Timeline;
 use crate::scene::palette::{Ink, hex};
 
-/// A picture for a page: an `<svg>` element whose colours are classes `f-NAME` and `s-NAME` where
+/// A picture for a page, as `<svg>` elements whose colours are classes `f-NAME` and `s-NAME` where
 /// they are those of [`Ink`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figure {
-    /// For pages of the width of a screen.
+    /// For pages of the width of a screen: 1100 pixels.
     pub wide: String,
-    /// For those of a telephone; empty where the wide one has to do.
+    /// For those of a tablet: 720 pixels; empty where the wide one has to do.
+    pub medium: String,
+    /// For those of a telephone: 340 pixels; empty where the next wider one has to do.
     pub narrow: String,
 }
 
 impl Figure {
-    /// For wide and narrow pages.
-    pub fn new(wide: String, narrow: String) -> Self {
-        Self { wide, narrow }
+    /// For pages of three widths.
+    pub fn new(wide: String, medium: String, narrow: String) -> Self {
+        Self { wide, medium, narrow }
     }
 }
 
@@ -137,8 +139,7 @@ impl Report {
             ),
             ("steps", "Steps", steps + &body(of(&|blocks| self.floors(blocks)))),
             ("ops", "Operations", {
-                let table =
-                    filtered(&body_without_heading(of(&|blocks| self.ops(blocks))), "operations");
+                let table = filtered(&body(of(&|blocks| self.ops(blocks))), "operations");
                 if table.is_empty() { table } else { roofline + &table }
             }),
             ("kernels", "Kernels", filtered(&body(kernels), "kernels")),
@@ -207,19 +208,27 @@ fn figure(figure: Option<&Figure>, caption: &str) -> String {
     let Some(figure) = figure else { return String::new() };
     let caption = escape(caption);
     let mut out = String::new();
-    let narrow = if figure.narrow.is_empty() { "" } else { " class=\"wide\"" };
-    let _ = write!(
-        out,
-        "<figure{narrow}><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n{}</div></figure>\n",
-        figure.wide
+    // The classes say at which widths of the page a version shows.
+    let mut add = |class: &str, svg: &str| {
+        if !svg.is_empty() {
+            let _ = write!(
+                out,
+                "<figure class=\"{class}\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" \
+                 aria-label=\"{caption}\">\n{svg}</div></figure>\n"
+            );
+        }
+    };
+    let (medium, narrow) = (!figure.medium.is_empty(), !figure.narrow.is_empty());
+    add(
+        match (medium, narrow) {
+            (false, false) => "",
+            (false, true) => "l m",
+            (true, _) => "l",
+        },
+        &figure.wide,
     );
-    if !figure.narrow.is_empty() {
-        let _ = write!(
-            out,
-            "<figure class=\"narrow\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n{}</div></figure>\n",
-            figure.narrow
-        );
-    }
+    add(if narrow { "m" } else { "m s" }, &figure.medium);
+    add("s", &figure.narrow);
     out
 }
 
