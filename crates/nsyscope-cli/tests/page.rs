@@ -29,7 +29,7 @@ fn assert_well_formed(html: &str, what: &str) {
             continue;
         }
         if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "{what}: near {:.80}", rest);
+            assert_eq!(open.pop(), Some(name), "{what}: near {rest:.80}");
             continue;
         }
         let name = tag.split([' ', '/', '\n']).next().unwrap();
