@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use nsyscope::segment::StepRange;
 
 /// Says where the time of an LLM inference run goes, from its Nsight Systems capture.
 ///
@@ -132,12 +133,22 @@ Examples:
   nsyscope report run.sqlite --format json -o report.json
   nsyscope report run.sqlite --format html -o report.html
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
+  nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
+  nsyscope report run.sqlite --what-if 'all_reduce=0.5x' --what-if 'launch=graph,wait=0'
 
 An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
 all_reduce, comm/all_reduce), idle, idle/CAUSE, step, or the id of a finding (its gain counts). The
 operator is >=, <=, > or <, the value a share (%), a time per step (ns, us, ms, s) or, after calls:,
-a number per step. Without PHASE the one that takes most time is meant.")]
+a number per step. Without PHASE the one that takes most time is meant.
+
+A hypothesis is [PHASE:]TARGET=CHANGE[,TARGET=CHANGE...]. TARGET is a category, kind or family, an
+operation of the model or the beginning of its name (attn.o_proj, tp.all_reduce; needs --config),
+wait or transfer (of collectives), idle, idle/CAUSE or launch. CHANGE is a factor (0.5x, 0), a time
+(10us: each call; of idle time, wait and transfer each step), floor (the least that the model's
+operations can take; needs --config) or, for launch, graph. Only time in which nothing else runs is
+gained, and of changes that mean the same time the narrower one counts.")]
 pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
@@ -145,7 +156,12 @@ pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) model: ModelSource,
     #[command(flatten)]
-    pub(crate) steps: StepSource,
+    pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) selection: StepSelection,
+    /// The same as --assume-batch
+    #[arg(long, value_name = "N", conflicts_with = "assume_batch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: Option<u32>,
     /// How many kernels to list
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) top: usize,
@@ -153,6 +169,14 @@ pub(crate) struct Report {
     /// with 1 when it does not hold
     #[arg(long, value_name = "EXPECTATION")]
     pub(crate) expect: Vec<String>,
+    /// What a step would take with a change, such as all_reduce=0.5x, moe_gemm=floor, launch=graph,
+    /// or several at once: all_reduce=10us,wait=0
+    #[arg(long, value_name = "HYPOTHESIS")]
+    pub(crate) what_if: Vec<String>,
+    /// An earlier report (the JSON of this command), of another model even: what it found beside
+    /// what is found now, and which of its conclusions no longer hold
+    #[arg(long, value_name = "REPORT.json")]
+    pub(crate) baseline: Option<PathBuf>,
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,
@@ -175,7 +199,8 @@ pub(crate) struct Info {
 #[command(after_help = "\
 Examples:
   nsyscope steps run.sqlite                        one row a step
-  nsyscope steps run.sqlite --layers               one row a layer
+  nsyscope steps run.sqlite --layers               one row a layer, and how far from others of its kind
+  nsyscope steps run.sqlite --steps 12 --kernels   one row a kernel of that step
   nsyscope steps run.sqlite --typical decode       where the time of the median decode step went
   nsyscope steps run.sqlite --typical decode --batch 64 --rank 1
   nsyscope steps run.sqlite --typical decode --config config.json    by the model's operations, with floors
@@ -191,13 +216,33 @@ pub(crate) struct Steps {
     /// One row a layer
     #[arg(long, conflicts_with = "typical")]
     pub(crate) layers: bool,
+    /// One row a kernel, copy or fill, in order of start; with --config its operation and shape
+    #[arg(long, conflicts_with = "layers")]
+    pub(crate) kernels: bool,
+    /// One row a replay of a CUDA graph: its wall time, and how much of it is busy and idle
+    #[arg(long, conflicts_with_all = ["layers", "kernels", "typical"])]
+    pub(crate) graphs: bool,
     /// The median step of a phase, kernel by kernel
-    #[arg(long, value_enum, value_name = "PHASE")]
+    #[arg(long, value_enum, value_name = "PHASE", conflicts_with = "phase")]
     pub(crate) typical: Option<StepPhase>,
     /// Only steps with so many requests
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<u32>,
-    /// Only steps of this rank
+    #[command(flatten)]
+    pub(crate) selection: StepSelection,
+}
+
+/// Which steps are looked at.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StepSelection {
+    /// Only steps of this phase
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) phase: Option<SelectedPhase>,
+    /// Only steps with these numbers, as the command steps counts them on each rank: A..B (without
+    /// B), A.., ..B, or N
+    #[arg(long, value_name = "A..B")]
+    pub(crate) steps: Option<StepRange>,
+    /// Only steps of this rank; collectives are matched over all ranks all the same
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
 }
@@ -277,6 +322,19 @@ pub(crate) enum ThemeName {
     Dark,
 }
 
+/// The phase that steps are selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SelectedPhase {
+    /// The next token of every request
+    Decode,
+    /// Prompts
+    Prefill,
+    /// Both in one pass
+    Mixed,
+    /// Whatever it is
+    All,
+}
+
 /// The model that ran, and what it is to be priced on.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ModelSource {
@@ -309,7 +367,7 @@ pub(crate) struct StepSource {
     #[arg(long, conflicts_with = "step_nvtx")]
     pub(crate) ignore_nvtx: bool,
     /// Tokens of each step whose tokens the capture does not show
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, visible_alias = "tokens", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) assume_tokens: Option<u32>,
     /// Requests of each step whose requests the capture does not show
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

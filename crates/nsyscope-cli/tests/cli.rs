@@ -207,6 +207,7 @@ fn every_help_text_has_examples() {
         vec!["report", "--help"],
         vec!["info", "--help"],
         vec!["kernels", "--help"],
+        vec!["steps", "--help"],
         vec!["rules", "--help"],
         vec!["rules", "list", "--help"],
         vec!["rules", "check", "--help"],

@@ -55,7 +55,7 @@ fn it_is_a_json_schema_of_2020_12() {
     // Every definition is used, and every object says which keys it has.
     let text = docs("report.schema.json");
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        let root = ["kernels", "info"].contains(&name.as_str());
+        let root = ["kernels", "info", "steps_answer", "typical_answer"].contains(&name.as_str());
         assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
         if definition["type"] == "object" {
             assert_eq!(definition["additionalProperties"], false, "{name}");
@@ -94,6 +94,25 @@ fn answers_on_captures_that_mislead_are_valid_too() {
     }
 }
 
+/// Steps in all their forms, and reports on some of them.
+#[test]
+fn answers_about_steps_are_valid_too() {
+    let (report, steps, typical) =
+        (validator(None), validator(Some("steps_answer")), validator(Some("typical_answer")));
+    for name in ["b1_graph_node", "b2_graph_level", "d7_kimi_tp2", "kimi_tp8_decode"] {
+        let files = [fixture(name)];
+        for more in ["--layers", "--kernels", "--graphs"] {
+            valid(&steps, name, &answer(&["steps", more], &files));
+        }
+        valid(&steps, name, &answer(&["steps", "--phase", "decode", "--rank", "0"], &files));
+        valid(&typical, name, &answer(&["steps", "--typical", "decode"], &files));
+        valid(&typical, name, &answer(&["steps", "--typical", "decode", "--kernels"], &files));
+        for more in [&["--phase", "decode"][..], &["--steps", "1.."], &["--rank", "0"]] {
+            valid(&report, name, &answer(&[&["report"], more].concat(), &files));
+        }
+    }
+}
+
 /// With a model and a deployment the report has more to say.
 #[test]
 fn answers_with_a_model_are_valid_too() {
@@ -116,10 +135,32 @@ fn answers_with_a_model_are_valid_too() {
             rows.filter(|row| row["phase"] == "decode").map(|row| of(&row[ns])).sum()
         };
         assert_eq!(sum, rows("breakdown", "exposed_ns"));
+        let config_words = ["steps", "--kernels", "--steps", "0", "--config", &config];
+        let rows = answer(&[&config_words, more].concat(), &[fixture("kimi_tp8_decode")]);
+        valid(&validator(Some("steps_answer")), "kimi_tp8_decode", &rows);
         let experts = ops.iter().find(|row| row["op"] == "moe.experts.gate_up").unwrap();
         assert_eq!((&experts["n"], &experts["k"]), (&json!(512), &json!(7168)));
         assert_eq!(experts["impossible"], false);
     }
+}
+
+/// Hypotheses and an earlier report add sections of their own.
+#[test]
+fn answers_to_questions_are_valid_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let earlier = folder.path().join("earlier.json");
+    let found = answer(&["report"], &[fixture("b3_eager")]);
+    std::fs::write(&earlier, found.to_string()).unwrap();
+    let earlier = earlier.display().to_string();
+    let config =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/kimi-k2.5-like.json");
+    let config = config.display().to_string();
+    let words = ["report", "--what-if", "launch=graph,moe_gemm=floor", "--baseline", &earlier];
+    let found =
+        answer(&[&words[..], &["--config", &config]].concat(), &[fixture("kimi_tp8_decode")]);
+    valid(&validator(None), "questions", &found);
+    assert!(found["what_if"].is_array() && found["baseline"].is_object());
+    assert!(!found["baseline"]["phases"].as_array().unwrap().is_empty());
 }
 
 /// A schema that accepts everything would pass the tests above.

@@ -4,7 +4,7 @@ use nsyscope::analysis::{Classes, Collectives, collectives};
 use nsyscope::capture::OpenOptions;
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions};
-use nsyscope::scene::{LayerGrid, StepStrip, Timeline, TimelineOptions, Window};
+use nsyscope::scene::{StepStrip, Timeline, TimelineOptions, Window};
 use nsyscope::segment::{StepOptions, Steps};
 use nsyscope::{Run, format};
 use nsyscope_plot::{Drawing, Style, Theme};
@@ -37,13 +37,12 @@ impl Seen {
     /// Every chart of a capture, by name.
     fn all(&self, style: &Style) -> Vec<(&'static str, Drawing)> {
         let strip = StepStrip::new(&self.run, &self.classes, &self.steps, &self.matched);
-        let grids = LayerGrid::all(&self.run, &self.classes, &self.steps, None);
         let mut out = vec![
             ("timeline", self.timeline(Window::Steps, style)),
             ("whole", self.timeline(Window::Whole, style)),
             ("breakdown", nsyscope_plot::breakdown(&self.report, style)),
             ("steps", nsyscope_plot::steps(&strip, style)),
-            ("layers", nsyscope_plot::layers(&grids, style)),
+            ("layers", nsyscope_plot::layers(&self.report, style)),
             ("roofline", nsyscope_plot::roofline(&self.report, style)),
             ("collectives", nsyscope_plot::collectives(&self.report, style)),
         ];

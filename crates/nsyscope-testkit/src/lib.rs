@@ -10,6 +10,7 @@
 //! - [`fixtures`] opens the windows of real captures that are kept here.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
+//! - [`scale`] repeats a real capture, for trying sizes.
 #![deny(missing_docs)]
 
 mod builder;
@@ -21,6 +22,7 @@ pub mod hazards;
 mod ids;
 pub mod layout;
 mod rows;
+mod scale;
 mod schema;
 mod temp;
 
@@ -31,5 +33,6 @@ pub use rows::{
     ApiRow, CudaEventRow, DiagnosticRow, Gpu, GraphTraceRow, KernelRow, MemcpyRow, MemsetRow,
     NvtxRow, SyncRow,
 };
+pub use scale::scale;
 pub use schema::Schema;
 pub use temp::TempCapture;

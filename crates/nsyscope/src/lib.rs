@@ -50,6 +50,7 @@ mod run;
 pub mod scene;
 pub mod segment;
 pub mod text;
+pub mod whatif;
 
 pub use error::{Error, ErrorKind, Result};
 pub use run::{Rank, Run};

@@ -296,8 +296,15 @@ const SHAPES: [(&str, &str, bool); 13] = [
 
 #[test]
 fn products_have_the_shapes_that_the_workload_wrote() {
-    let cases =
-        [("B1_graph_node", 1), ("C3_tp2_graph", 2), ("C4_tp2_nop2p_ll", 2), ("C8_tp2_work", 2)];
+    let cases = [
+        ("B1_graph_node", 1),
+        ("B3_eager_nvtx2", 1),
+        ("C1_tp2_nvtx", 2),
+        ("C2_tp2_spin", 2),
+        ("C3_tp2_graph", 2),
+        ("C4_tp2_nop2p_ll", 2),
+        ("C8_tp2_work", 2),
+    ];
     for (name, tp) in cases {
         let Some(case) = open(&setting(name, tp, 1088)) else { return };
         case.check(6);
@@ -375,9 +382,17 @@ fn module_allows(module: &str, op: &str) -> Option<bool> {
 #[test]
 fn an_eager_engine_agrees_with_its_module_ranges() {
     let parallelism = Parallelism { expert_parallel: true, ..Parallelism::tensor(2) };
-    let setting = Setting { parallelism, ..setting("D10_ds_bf16_tp2_ep_eager", 2, 140) };
-    let Some(case) = open(&setting) else { return };
-    case.check(6);
+    for ignore_nvtx in [false, true] {
+        let setting =
+            Setting { parallelism, ignore_nvtx, ..setting("D10_ds_bf16_tp2_ep_eager", 2, 140) };
+        let Some(case) = open(&setting) else { return };
+        case.check(6);
+        modules(&case).hold("D10", 0.97, 0.8);
+    }
+}
+
+/// Judges an engine by the NVTX ranges of its modules.
+fn modules(case: &Case) -> Verdict {
     let mut verdict = Verdict::default();
     case.each(|rank, _, _, activity, assignment, category| {
         let ns = activity.end - activity.start;
@@ -400,7 +415,7 @@ fn an_eager_engine_agrees_with_its_module_ranges() {
             format!("{category} in {last:?} is {op}")
         });
     });
-    verdict.hold("D10", 0.97, 0.8);
+    verdict
 }
 
 /// Judges a vLLM capture by what names alone say and by the turn of each product, collective and

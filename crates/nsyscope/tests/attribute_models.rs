@@ -514,3 +514,23 @@ fn equal_sequences_are_aligned_once_and_nothing_is_no_step() {
     assert!(aligner.align(&decode(4), &[]).unwrap().is_none());
     assert!(aligner.align(&decode(4), &work("in out")).unwrap().is_none());
 }
+
+#[test]
+fn drafts_are_rows_of_the_sequences_that_verify_them() {
+    let arch = model("llama-like-8b.json");
+    let words = format!("in embed {} norm gemm argmax out", repeat(LLAMA, 32));
+    let drafted = Setup { rows: Some(18), batch: Some(6), ..decode(18) };
+    let cost = |setup: &Setup, name: &str| {
+        let found = align(&arch, 1, setup, &words);
+        let op = found.ops.iter().find(|op| op.name == name).unwrap();
+        (op.m, op.cache_read)
+    };
+    assert_eq!(cost(&drafted, "attn.o_proj").0, Some(18.0));
+    let alone = cost(&decode(18), "attn.decode").1;
+    assert!(alone > 0.0);
+    // The keys of a sequence are read once for its three tokens.
+    assert!((cost(&drafted, "attn.decode").1 * 3.0 - alone).abs() < 1e-6 * alone);
+    // Rows that are no multiple of the sequences are those of a padded graph.
+    let padded = Setup { rows: Some(16), batch: Some(13), ..decode(16) };
+    assert_eq!(cost(&padded, "attn.o_proj").0, Some(16.0));
+}

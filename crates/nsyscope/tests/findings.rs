@@ -145,6 +145,7 @@ fn real_captures_with_and_without_a_late_rank() {
         ("C8_tp2_work", true),
         ("C1_tp2_nvtx", false),
         ("C3_tp2_graph", false),
+        ("C4_tp2_nop2p_ll", false),
     ] {
         let Some(root) = common::shared("captures") else { return };
         let file = Path::new(&root).join(folder).join(format!("{folder}.sqlite.zst"));

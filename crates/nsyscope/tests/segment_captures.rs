@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nsyscope::Run;
-use nsyscope::analysis::Classes;
+use nsyscope::analysis::{Activity, Classes};
 use nsyscope::capture::OpenOptions;
 use nsyscope::kernel::Classifier;
-use nsyscope::segment::{LayerKind, StepOptions, Steps, step_times};
+use nsyscope::segment::{LayerKind, RankSteps, Step, StepOptions, Steps, step_times};
 use serde_json::Value;
 
 /// What a workload noted of one step.
@@ -20,7 +20,7 @@ struct Truth {
     tokens: u32,
     /// Between two CUDA events, in ns.
     events: Option<f64>,
-    /// The engine's call, in ns on the capture's clock; `None` where calls are not steps.
+    /// The engine's call, in ns on the capture's clock.
     window: Option<(i64, i64)>,
 }
 
@@ -46,7 +46,9 @@ fn decoder(truth: &Value) -> Vec<Truth> {
 }
 
 /// The steps of vLLM's engine, which drives all ranks. The first of a phase is the prefill of
-/// its prompts. With asynchronous scheduling each phase has a last call that runs nothing.
+/// its prompts. With asynchronous scheduling a call starts a step and returns the tokens of the
+/// one before: the window of a step lasts until the next call returns, and each phase has a last
+/// call that starts nothing.
 fn engine(truth: &Value, epoch: i64) -> Vec<Truth> {
     let is_async = truth["kwargs"]["async_scheduling"] == true;
     let steps = truth["steps"].as_array().unwrap();
@@ -58,14 +60,17 @@ fn engine(truth: &Value, epoch: i64) -> Vec<Truth> {
         }
         let batch = step["batch"].as_u64().unwrap() as u32;
         let prefill = step["step_in_phase"] == 0;
-        let start = step["t0_unix_ns"].as_i64().unwrap() - epoch;
-        let wall = (step["wall_ms"].as_f64().unwrap() * 1e6) as i64;
+        let call = |step: &Value| {
+            let start = step["t0_unix_ns"].as_i64().unwrap() - epoch;
+            (start, start + (step["wall_ms"].as_f64().unwrap() * 1e6) as i64)
+        };
+        let returned = if is_async { &steps[i + 1] } else { step };
         out.push(Truth {
             phase: if prefill { "prefill" } else { "decode" },
             batch,
             tokens: if prefill { batch * step["prompt"].as_u64().unwrap() as u32 } else { batch },
             events: None,
-            window: (!is_async).then_some((start, start + wall)),
+            window: Some((call(step).0, call(returned).1)),
         });
     }
     out
@@ -75,6 +80,33 @@ fn epoch(database: &Path) -> i64 {
     common::referee(database)
         .query_row("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME", [], |row| row.get(0))
         .unwrap()
+}
+
+/// From the end of the call that records the first of a step's two events to the first activity
+/// of the step: what its events hold before it.
+fn lead(run: &Run, rank: &RankSteps, step: &Step) -> i64 {
+    let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
+    let (api, names) = (trace.api(), trace.api_names());
+    let first = rank.activities_of(step).next().unwrap().1;
+    let launch = first.launch(trace) as usize;
+    let recorded = (0..launch)
+        .rev()
+        .find(|&row| {
+            api.thread()[row] == api.thread()[launch]
+                && names[api.name()[row] as usize].base().contains("EventRecord")
+        })
+        .unwrap();
+    first.start - api.end()[recorded]
+}
+
+/// The end of the last work of a step that all ranks do together.
+fn last_together(run: &Run, classes: &Classes, rank: &RankSteps, step: &Step) -> i64 {
+    let file = run.ranks()[rank.rank as usize].file;
+    let category = |a: &Activity| {
+        classes.categories()[classes.activity(file, &run.traces()[file], a) as usize].family()
+    };
+    let together = rank.activities_of(step).filter(|(_, activity)| category(activity) == "comm");
+    together.map(|(_, activity)| activity.end).max().unwrap()
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -112,14 +144,27 @@ fn check(name: &str, database: &Path, truths: &[Vec<Truth>], dense: usize, graph
                 if let Some(events) = truth.events {
                     let share = step.wall_ns() as f64 / events;
                     assert!(share < 1.01, "{context}: {share} of its events");
+                    if step.graph_launches > 0 {
+                        // What is missing is the launch, of every step to 0.7 %: a first replay's
+                        // takes two to four times as long as the others', some take milliseconds.
+                        let led = lead(&run, rank, step);
+                        let held = (step.wall_ns() + led) as f64 / events;
+                        assert!((0.995..1.007).contains(&held), "{context}: {held} with {led} ns");
+                    }
                     let key = (step.graph_launches > 0, truth.phase, truth.batch);
                     spans.entry(key).or_default().push(share);
                 }
                 if let Some((from, to)) = truth.window {
                     assert!(step.start_ns >= from, "{context} starts before its call");
-                    // The call returns with the first rank's tokens; another rank's can be later.
-                    let late = if at == 0 { 0 } else { 200_000 };
-                    assert!(step.end_ns <= to + late, "{context} ends after its call");
+                    // The call returns with the tokens of the first rank. Another rank can still
+                    // sample its own, which nobody takes; what they do together is done.
+                    if at == 0 {
+                        assert!(step.end_ns <= to, "{context} ends after its call");
+                    } else {
+                        let together = last_together(&run, &classes, rank, step);
+                        assert!(together <= to, "{context} communicates after its call");
+                        assert!(step.end_ns <= to + 500_000, "{context} ends long after its call");
+                    }
                 }
                 if graphs && step.graph_launches > 0 && step.kernels == 0 {
                     assert!(step.layers.is_empty(), "{context}");
@@ -344,5 +389,71 @@ fn layers_begin_where_the_program_says() {
             }
             assert_eq!(checked, 6 * rank.steps.len(), "{name}");
         }
+    }
+}
+
+/// Every replay of a graph, by SQL: its wall time, and the union of its kernels, copies and fills.
+fn replays_by_sql(database: &Path) -> Vec<(i64, i64, i64)> {
+    let db = common::referee(database);
+    let mut of: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
+    for table in ["KERNEL", "MEMCPY", "MEMSET"] {
+        let sql = format!(
+            "SELECT correlationId, start, \"end\" FROM CUPTI_ACTIVITY_KIND_{table} \
+             WHERE graphNodeId IS NOT NULL"
+        );
+        let mut statement = db.prepare(&sql).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let span = (row.get(1).unwrap(), row.get(2).unwrap());
+            of.entry(row.get(0).unwrap()).or_default().push(span);
+        }
+    }
+    let mut out: Vec<(i64, i64, i64)> = of
+        .into_values()
+        .map(|mut spans| {
+            spans.sort_unstable();
+            let (mut busy, mut until) = (0, spans[0].0);
+            for &(start, end) in &spans {
+                busy += (end - start.max(until)).max(0);
+                until = until.max(end);
+            }
+            (spans[0].0, until, busy)
+        })
+        .collect();
+    out.sort_unstable();
+    out
+}
+
+#[test]
+fn replays_have_their_wall_busy_and_idle_time() {
+    let Some(folder) = common::shared("captures") else { return };
+    for (name, count) in
+        [("B1_graph_node", 90), ("B2_graph_graph", 90), ("D5_qwen_fp8_compiled", 0)]
+    {
+        let database = common::plain(&folder.join(name).join(format!("{name}.sqlite.zst")));
+        let run = Run::open([&*database], &OpenOptions::new()).unwrap();
+        let classes = Classes::new(&run, &Classifier::builtin());
+        let steps = Steps::find(&run, &classes, &StepOptions::new());
+        let rank = &steps.ranks[0];
+        let found: Vec<_> = rank.steps.iter().flat_map(|step| rank.replays(&run, step)).collect();
+        if count > 0 {
+            assert_eq!(found.len(), count, "{name}");
+        }
+        if name == "B2_graph_graph" {
+            assert!(found.iter().all(|r| r.busy_ns.is_none() && r.idle_ns.is_none()));
+            assert!(found.iter().all(|r| r.wall_ns > 1_000_000), "{name}");
+            continue;
+        }
+        let expected = replays_by_sql(&database);
+        let mut compared = 0;
+        for replay in &found {
+            let (busy, idle) = (replay.busy_ns.unwrap(), replay.idle_ns.unwrap());
+            assert_eq!(busy + idle, replay.wall_ns, "{name}");
+            let own = (replay.start_ns, replay.end_ns, busy);
+            assert!(expected.binary_search(&own).is_ok(), "{name}: {own:?}");
+            compared += 1;
+        }
+        let launches: u32 = rank.steps.iter().map(|step| step.graph_launches).sum();
+        assert_eq!(compared, launches, "{name}");
     }
 }

@@ -6,7 +6,7 @@ use nsyscope::capture::OpenOptions;
 use nsyscope::kernel::Classifier;
 use nsyscope::segment::{Confidence, Phase, StepMethod, StepOptions, Steps, Witness};
 use nsyscope_testkit::layout::{Card, Deal, Deck, Devices, GraphNode, ReplayPlan, ranks};
-use nsyscope_testkit::{CaptureBuilder, Gpu, Schema, Stream};
+use nsyscope_testkit::{CaptureBuilder, CopyKind, Gpu, KernelRow, Schema, Stream};
 
 const UPLOAD: &str = "[CUDA memcpy Host-to-Device]";
 const READ: &str = "[CUDA memcpy Device-to-Host]";
@@ -297,4 +297,101 @@ fn a_capture_without_model_work_says_so() {
     assert_eq!(steps.ranks[0].outside.before.activities, 20);
     let (db, _) = capture();
     assert_eq!(find(&db, &StepOptions::new()).ranks.len(), 0);
+}
+
+/// A step as it is launched: names, each with the blocks of its grid.
+fn launched(
+    db: &mut CaptureBuilder,
+    stream: Stream,
+    from: i64,
+    work: &[(&str, u32)],
+) -> (i64, i64) {
+    let mut now = from;
+    for &(name, size) in work {
+        let id = db.fresh_correlation(stream.process);
+        let thread = stream.process.main_thread();
+        db.launch(thread, "cudaLaunchKernel_v7000").at(now - 9_000, now - 5_000).correlation(id);
+        let kind = match name {
+            UPLOAD => Some(CopyKind::HtoD),
+            READ => Some(CopyKind::DtoH),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            db.memcpy(stream, kind, u64::from(size)).at(now, now + 2_000).correlation(id);
+        } else {
+            let mut kernel = KernelRow::new(stream, name);
+            kernel.at(now, now + 2_000).correlation(id).grid(size, 1, 1);
+            db.add_kernel(kernel);
+        }
+        now += 3_000;
+    }
+    (from, now - 1_000)
+}
+
+const MLA_WRITE: &str = "void vllm::concat_and_cache_mla_kernel<__nv_bfloat16, __nv_bfloat16, (vllm::Fp8KVCacheDataType)0>(a, b)";
+const MLA_DECODE: &str = "void flash::flash_fwd_splitkv_mla_kernel<Flash_fwd_kernel_traits_mla<576, 64, 64, 8, cutlass::bfloat16_t, cutlass::bfloat16_t, 512>, true, flash::SharedStorageMLA<Flash_fwd_kernel_traits_mla<576, 64, 64, 8> > >(DecodingParams_fp8)";
+const REJECT: &str = "rejection_greedy_sample_kernel";
+
+#[test]
+fn a_step_that_decodes_and_prefills_is_mixed() {
+    let (mut db, stream) = capture();
+    // A chunk of 500 tokens beside seven requests that decode; prompts attend by another kernel.
+    let step = |rows: u32, requests: u32, attention: &[&'static str]| {
+        let mut work = vec![(UPLOAD, 8 * rows), (EMBEDDING, rows)];
+        for _ in 0..4 {
+            work.extend([(NORM, rows), (GEMM, 96), (MLA_WRITE, rows)]);
+            work.extend(attention.iter().map(|name| (*name, 132)));
+            work.extend([(GEMM, 96), (NORM, rows), (GEMM, 96), (ACTIVATION, rows), (GEMM, 96)]);
+        }
+        work.extend([(NORM, requests), (GEMM, 96), (ARGMAX, requests), (READ, 8 * requests)]);
+        work
+    };
+    let mut expected = Vec::new();
+    let mut at = 1_000_000;
+    for (phase, rows, requests, attention) in [
+        (Phase::Prefill, 500, 1, &[ATTENTION][..]),
+        (Phase::Decode, 8, 8, &[MLA_DECODE]),
+        (Phase::Mixed, 507, 8, &[ATTENTION, MLA_DECODE]),
+        (Phase::Mixed, 507, 8, &[MLA_DECODE, ATTENTION]),
+        (Phase::Decode, 8, 8, &[MLA_DECODE]),
+    ] {
+        let span = launched(&mut db, stream, at, &step(rows, requests, attention));
+        expected.push((span, phase, Some(rows), Some(requests)));
+        at = span.1 + 200_000;
+    }
+    let steps = find(&db, &StepOptions::new());
+    let found: Vec<_> = steps.ranks[0]
+        .steps
+        .iter()
+        .map(|s| ((s.start_ns, s.end_ns), s.phase, s.tokens.as_ref().map(|t| t.count), s.batch))
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(layers(&steps), [4; 5]);
+}
+
+#[test]
+fn verifying_drafts_is_decoding_several_tokens_a_request() {
+    let (mut db, stream) = capture();
+    // Six requests, each with its last token and two drafts.
+    let (rows, requests) = (18, 6);
+    let mut work = vec![(UPLOAD, 8 * rows), (EMBEDDING, rows)];
+    for _ in 0..5 {
+        work.extend([(NORM, rows), (GEMM, 96), (MLA_WRITE, rows), (MLA_DECODE, 132)]);
+        work.extend([(GEMM, 96), (NORM, rows), (GEMM, 96), (ACTIVATION, rows), (GEMM, 96)]);
+    }
+    work.extend([(NORM, rows), (GEMM, 96), (ARGMAX, rows), (REJECT, requests), (READ, 4 * rows)]);
+    let mut expected = Vec::new();
+    let mut at = 1_000_000;
+    for _ in 0..4 {
+        let span = launched(&mut db, stream, at, &work);
+        expected.push((span, Phase::Decode, Some(rows), Some(requests)));
+        at = span.1 + 200_000;
+    }
+    let steps = find(&db, &StepOptions::new());
+    let found: Vec<_> = steps.ranks[0]
+        .steps
+        .iter()
+        .map(|s| ((s.start_ns, s.end_ns), s.phase, s.tokens.as_ref().map(|t| t.count), s.batch))
+        .collect();
+    assert_eq!(found, expected);
 }

@@ -4,10 +4,8 @@ use anyhow::Result;
 use nsyscope::Run;
 use nsyscope::analysis::{Classes, collectives};
 use nsyscope::kernel::Classifier;
-use nsyscope::report::{
-    DeploymentSection, Figure, Figures, Report, ReportOptions, ResolvedModel, TypicalStep,
-};
-use nsyscope::scene::{LayerGrid, StepStrip, Timeline, TimelineOptions, Window};
+use nsyscope::report::{Figure, Figures, Report, ReportOptions, TypicalStep};
+use nsyscope::scene::{StepStrip, Timeline, TimelineOptions, Window};
 use nsyscope::segment::{Phase, PhaseKey, Steps};
 use nsyscope_plot::{Drawing, Style};
 
@@ -27,20 +25,10 @@ pub(super) fn figures(
     report: &Report,
 ) -> Result<Figures> {
     let classes = Classes::new(run, classifier);
-    let steps = Steps::find(run, &classes, &options.steps);
+    let steps = Steps::find(run, &classes, &options.steps).select(&options.selection)?;
     let matched = collectives(run, &classes);
     let scene = |options: &TimelineOptions| Timeline::new(run, &classes, &steps, &matched, options);
     let strip = StepStrip::new(run, &classes, &steps, &matched);
-    let attribution = options
-        .model
-        .as_ref()
-        .map(|context| {
-            let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-            ResolvedModel::new(context, run, deployment.as_ref())?
-                .attribute(context, run, &classes, &steps)
-        })
-        .transpose()?;
-    let grids = LayerGrid::all(run, &classes, &steps, attribution.as_ref());
     let mut out = Figures::default();
     out.breakdown =
         Some(all_widths("breakdown-all", |style| nsyscope_plot::breakdown(report, style)));
@@ -60,8 +48,8 @@ pub(super) fn figures(
     if !strip.steps.is_empty() {
         out.steps = Some(all_widths("steps-all", |style| nsyscope_plot::steps(&strip, style)));
     }
-    if !grids.is_empty() {
-        out.layers = Some(wide("layers-all", |style| nsyscope_plot::layers(&grids, style)));
+    if !report.layers.is_empty() {
+        out.layers = Some(wide("layers-all", |style| nsyscope_plot::layers(report, style)));
     }
     if report.ops.is_some() {
         out.roofline = Some(wide("roofline", |style| nsyscope_plot::roofline(report, style)));

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use nsyscope::analysis::{Classes, collectives};
 use nsyscope::capture::ReadOptions;
-use nsyscope::report::{DeploymentSection, Report, ReportOptions, ResolvedModel};
-use nsyscope::scene::{LayerGrid, StepStrip, Timeline, TimelineOptions, Window};
+use nsyscope::report::{Report, ReportOptions};
+use nsyscope::scene::{StepStrip, Timeline, TimelineOptions, Window};
 use nsyscope::segment::Steps;
 use nsyscope::{Error, ErrorKind};
 use nsyscope_plot::{Drawing, Style, Theme};
@@ -27,7 +27,7 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
     let classifier = super::classifier(global)?;
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     let drawing = match command.chart {
-        Chart::Breakdown | Chart::Roofline | Chart::Collectives => {
+        Chart::Breakdown | Chart::Layers | Chart::Roofline | Chart::Collectives => {
             let mut options = ReportOptions::new().steps(step_options);
             if let Some(threads) = global.threads {
                 options = options.threads(usize::from(threads));
@@ -41,37 +41,23 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
             let report = Report::new(&run, &classifier, &options)?;
             match command.chart {
                 Chart::Breakdown => nsyscope_plot::breakdown(&report, &style),
+                Chart::Layers => nsyscope_plot::layers(&report, &style),
                 Chart::Roofline => nsyscope_plot::roofline(&report, &style),
                 _ => nsyscope_plot::collectives(&report, &style),
             }
         }
-        Chart::Timeline | Chart::Steps | Chart::Layers => {
+        Chart::Timeline | Chart::Steps => {
             let classes = Classes::new(&run, &classifier);
             let steps = Steps::find(&run, &classes, &step_options);
-            match command.chart {
-                Chart::Layers => {
-                    let attribution = context
-                        .map(|context| {
-                            let deployment = DeploymentSection::new(&run, deployment.as_ref())?;
-                            ResolvedModel::new(&context, &run, deployment.as_ref())?
-                                .attribute(&context, &run, &classes, &steps)
-                        })
-                        .transpose()?;
-                    let grids = LayerGrid::all(&run, &classes, &steps, attribution.as_ref());
-                    nsyscope_plot::layers(&grids, &style)
-                }
-                Chart::Steps => {
-                    let matched = collectives(&run, &classes);
-                    let strip = StepStrip::new(&run, &classes, &steps, &matched);
-                    nsyscope_plot::steps(&strip, &style)
-                }
-                _ => {
-                    let matched = collectives(&run, &classes);
-                    let options =
-                        TimelineOptions::new().window(window).bins(style.bins()).rank(command.rank);
-                    let scene = Timeline::new(&run, &classes, &steps, &matched, &options)?;
-                    nsyscope_plot::timeline(&scene, &style)
-                }
+            let matched = collectives(&run, &classes);
+            if command.chart == Chart::Steps {
+                let strip = StepStrip::new(&run, &classes, &steps, &matched);
+                nsyscope_plot::steps(&strip, &style)
+            } else {
+                let options =
+                    TimelineOptions::new().window(window).bins(style.bins()).rank(command.rank);
+                let scene = Timeline::new(&run, &classes, &steps, &matched, &options)?;
+                nsyscope_plot::timeline(&scene, &style)
             }
         }
     };

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
 use nsyscope::expect::Expectation;
-use nsyscope::report::{Report, ReportOptions};
+use nsyscope::report::{Baseline, Report, ReportOptions};
+use nsyscope::whatif::WhatIf;
 
 use super::Outcome;
 use crate::args::{self, Format, Global};
@@ -11,8 +12,10 @@ use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     // What is typed is checked before a long read.
-    let mut options =
-        ReportOptions::new().top(command.top).steps(super::steps::options(&command.steps)?);
+    let mut steps = super::steps::options(&command.source)?;
+    steps.batch = steps.batch.or(command.batch);
+    let selection = super::steps::selection(&command.selection);
+    let mut options = ReportOptions::new().top(command.top).steps(steps).select(selection);
     if let Some(threads) = global.threads {
         options = options.threads(usize::from(threads));
     }
@@ -28,6 +31,17 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     let classifier = super::classifier(global)?;
     for text in &command.expect {
         options = options.expect(Expectation::parse(text, &classifier)?);
+    }
+    for text in &command.what_if {
+        let what_if = WhatIf::parse(text, &classifier)?;
+        // Without a model no capture has to be read to know that it cannot be answered.
+        if command.model.config.is_none() {
+            what_if.check_ops(None)?;
+        }
+        options = options.what_if(what_if);
+    }
+    if let Some(path) = &command.baseline {
+        options = options.baseline(Baseline::open(path)?);
     }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
     let report = Report::new(&run, &classifier, &options)?;

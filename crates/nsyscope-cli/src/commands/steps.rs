@@ -4,10 +4,10 @@ use anyhow::Result;
 use nsyscope::analysis::Classes;
 use nsyscope::capture::ReadOptions;
 use nsyscope::report::{DeploymentSection, ResolvedModel, StepsReport, TypicalStep};
-use nsyscope::segment::{Phase, StepOptions, Steps};
+use nsyscope::segment::{Phase, Selection, StepOptions, Steps};
 use nsyscope::{Error, ErrorKind};
 
-use crate::args::{self, Global, StepPhase, StepSource};
+use crate::args::{self, Global, SelectedPhase, StepPhase, StepSelection, StepSource};
 use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
@@ -17,44 +17,58 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
     let context = super::model::context(&command.model)?;
     let classifier = super::classifier(global)?;
     let run = super::read(global, &command.captures, ReadOptions::new())?;
-    if let Some(rank) = command.rank
-        && rank as usize >= run.ranks().len()
-    {
-        return Err(Error::new(ErrorKind::Argument, format!("there is no rank {rank}"))
-            .with_hint(format!("ranks are 0 to {}", run.ranks().len().saturating_sub(1)))
-            .into());
-    }
     let classes = Classes::new(&run, &classifier);
-    let steps = Steps::find(&run, &classes, &options);
+    let mut selection = selection(&command.selection);
+    if command.typical.is_none() {
+        // The typical step has a batch of its own where none is given.
+        selection.batch = command.batch;
+    }
+    let steps = Steps::find(&run, &classes, &options).select(&selection)?;
+    let attribution = context
+        .filter(|_| command.typical.is_some() || command.kernels)
+        .map(|context| {
+            let deployment = DeploymentSection::new(&run, deployment.as_ref())?;
+            ResolvedModel::new(&context, &run, deployment.as_ref())?
+                .attribute(&context, &run, &classes, &steps)
+        })
+        .transpose()?;
+    let attribution = attribution.as_ref();
     if let Some(phase) = command.typical {
         let phase = match phase {
             StepPhase::Decode => Phase::Decode,
             StepPhase::Prefill => Phase::Prefill,
             StepPhase::Mixed => Phase::Mixed,
         };
-        let attribution = context
-            .map(|context| {
-                let deployment = DeploymentSection::new(&run, deployment.as_ref())?;
-                ResolvedModel::new(&context, &run, deployment.as_ref())?
-                    .attribute(&context, &run, &classes, &steps)
-            })
-            .transpose()?;
-        let typical = TypicalStep::find(
-            &run,
-            &classes,
-            &steps,
-            phase,
-            command.batch,
-            command.rank,
-            attribution.as_ref(),
-        )?;
+        let (batch, rank) = (command.batch, command.selection.rank);
+        let mut typical =
+            TypicalStep::find(&run, &classes, &steps, phase, batch, rank, attribution)?;
+        if command.kernels {
+            typical = typical.with_kernels(&run, &classes, &steps, attribution);
+        }
         return output::print(global, &typical);
     }
-    let report = StepsReport::new(&run, &classes, &steps, command.layers, |step| {
-        command.rank.is_none_or(|rank| step.rank == rank)
-            && (command.batch.is_none() || step.batch == command.batch)
-    });
+    let mut report = StepsReport::new(&run, &classes, &steps, command.layers);
+    if command.kernels {
+        report = report.with_kernels(&run, &classes, &steps, attribution);
+    }
+    if command.graphs {
+        report = report.with_graphs(&run, &steps);
+    }
     output::print(global, &report)
+}
+
+/// Which steps are looked at.
+pub(super) fn selection(arguments: &StepSelection) -> Selection {
+    let mut selection = Selection::all();
+    selection.phase = match arguments.phase {
+        Some(SelectedPhase::Decode) => Some(Phase::Decode),
+        Some(SelectedPhase::Prefill) => Some(Phase::Prefill),
+        Some(SelectedPhase::Mixed) => Some(Phase::Mixed),
+        Some(SelectedPhase::All) | None => None,
+    };
+    selection.steps = arguments.steps;
+    selection.rank = arguments.rank;
+    selection
 }
 
 /// How steps are to be found.

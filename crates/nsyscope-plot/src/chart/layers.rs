@@ -1,7 +1,8 @@
 //! Layers against what runs in them.
 
+use nsyscope::attribute::LayerHeat;
 use nsyscope::format;
-use nsyscope::scene::LayerGrid;
+use nsyscope::report::Report;
 use nsyscope::scene::palette::{self, Rgb};
 
 use super::label;
@@ -13,13 +14,14 @@ use crate::style::{Ink, Style};
 /// Rows beyond this are summed up in one.
 const ROWS: usize = 18;
 
-/// Draws the mean time of every operation (or category) in every layer, one grid a phase and batch.
-pub fn layers(grids: &[LayerGrid], style: &Style) -> Drawing {
+/// Draws the time of every operation (or category) in every layer, one grid a phase and batch.
+pub fn layers(report: &Report, style: &Style) -> Drawing {
     let head = Head {
         title: "Layers".to_owned(),
         about: vec![
-            "Mean time of a step in each layer, by what runs in it: the sum of durations on one rank. Darker \
-             is longer; within a grid all rows share one scale."
+            "What each layer takes, by what runs in it: medians over the steps of all ranks, of the part of the \
+             layer's wall time. Stronger is longer; within a grid all rows share one scale. Framed is what is out \
+             of line with the other layers of its kind."
                 .to_owned(),
         ],
         legend: Vec::new(),
@@ -27,8 +29,8 @@ pub fn layers(grids: &[LayerGrid], style: &Style) -> Drawing {
     };
     let mut begun = head.begin(style);
     let ink = begun.ink;
-    let grids: Vec<&LayerGrid> =
-        grids.iter().filter(|grid| grid.steps > 0 && !grid.layers.is_empty()).collect();
+    let grids: Vec<&LayerHeat> =
+        report.layers.iter().filter(|grid| !grid.layers.is_empty()).collect();
     if grids.is_empty() {
         return begun.empty("No layers can be seen in the steps of this capture.");
     }
@@ -63,11 +65,11 @@ const AFTER_NAMES: f64 = 8.0;
 const SUMS: f64 = 74.0;
 
 impl Place {
-    fn of(grid: &LayerGrid, room: f64) -> Self {
+    fn of(grid: &LayerHeat, room: f64) -> Self {
         let names = grid
-            .rows
+            .columns
             .iter()
-            .map(|row| font::width(&row.name, SMALL, false))
+            .map(|column| font::width(column.name(), SMALL, false))
             .fold(60.0, f64::max)
             .min(room * 0.28);
         let beside = SWATCH + names + AFTER_NAMES + SUMS;
@@ -80,30 +82,48 @@ impl Place {
 fn draw(
     begun: &mut Begun,
     ink: &Ink,
-    grid: &LayerGrid,
+    grid: &LayerHeat,
     place: &Place,
     (left, top): (f64, f64),
 ) -> f64 {
-    let steps = grid.steps as f64;
-    let mut rows: Vec<(String, &str, Vec<f64>)> = grid
-        .rows
+    let mut rows: Vec<Row<'_>> = grid
+        .columns
         .iter()
-        .map(|row| {
-            let mean = row.busy_ns.iter().map(|ns| *ns as f64 / steps).collect();
-            (row.name.clone(), row.category.as_str(), mean)
+        .enumerate()
+        .map(|(i, column)| Row {
+            name: column.name().to_owned(),
+            category: &column.category,
+            cells: grid.layers.iter().map(|layer| layer.cells[i]).collect(),
         })
         .collect();
+    let sum = |row: &Row<'_>| row.cells.iter().sum::<i64>();
     if rows.len() > ROWS {
-        let rest = rows.split_off(ROWS - 1);
-        let mut sum = vec![0.0; grid.layers.len()];
-        for (_, _, row) in &rest {
-            for (sum, ns) in sum.iter_mut().zip(row) {
-                *sum += ns;
+        // Those that take most stay, in the order of execution.
+        let mut sums: Vec<i64> = rows.iter().map(sum).collect();
+        sums.sort_unstable_by_key(|&sum| std::cmp::Reverse(sum));
+        let least = sums[ROWS - 2];
+        let mut left = ROWS - 1;
+        let mut rest: Vec<Row<'_>> = Vec::new();
+        let mut kept = Vec::new();
+        for row in rows {
+            if sum(&row) >= least && left > 0 {
+                left -= 1;
+                kept.push(row);
+            } else {
+                rest.push(row);
             }
         }
-        rows.push((format!("{} others", rest.len()), "other", sum));
+        let cells =
+            (0..grid.layers.len()).map(|i| rest.iter().map(|row| row.cells[i]).sum()).collect();
+        rows = kept;
+        rows.push(Row { name: format!("{} others", rest.len()), category: "other", cells });
     }
-    let most = rows.iter().flat_map(|row| &row.2).fold(0.0, |a: f64, b| a.max(*b));
+    rows.push(Row {
+        name: "idle".to_owned(),
+        category: "idle",
+        cells: grid.layers.iter().map(|layer| layer.idle_ns).collect(),
+    });
+    let most = rows.iter().flat_map(|row| &row.cells).copied().max().unwrap_or(0).max(1) as f64;
     let s = if grid.steps == 1 { "" } else { "s" };
     let title = format!(
         "{} · {} step{s} of all ranks · {} layers",
@@ -119,46 +139,79 @@ fn draw(
     let mut y = top + 34.0;
     // Numbers of layers, as many as have room.
     let mut until = f64::MIN;
-    for index in 0..grid.layers.len() {
-        let text =
-            Text::new(x + (index as f64 + 0.5) * cell, y - 5.0, 10.0, ink.muted, index.to_string())
-                .anchor(Anchor::Middle);
+    for (index, layer) in grid.layers.iter().enumerate() {
+        let text = Text::new(
+            x + (index as f64 + 0.5) * cell,
+            y - 5.0,
+            10.0,
+            ink.muted,
+            layer.layer.to_string(),
+        )
+        .anchor(Anchor::Middle);
         if text.area().x > until + 3.0 {
             until = text.area().right();
             begun.drawing.text(text);
         }
     }
     let right = x + cell * grid.layers.len() as f64;
-    begun.drawing.text(Text::new(right + 8.0, y - 5.0, 10.0, ink.muted, "a step"));
+    begun.drawing.text(Text::new(right + 8.0, y - 5.0, 10.0, ink.muted, "sum"));
     begun.drawing.text(Text::new(x - 8.0, y - 5.0, 10.0, ink.muted, "layer").anchor(Anchor::End));
-    for (name, category, values) in rows {
-        begun.drawing.rect(Area::new(left, y + 4.0, 11.0, 11.0), ink.of(category));
-        let text = Text::new(left + SWATCH, y + 14.0, SMALL, ink.text, name.clone());
+    for row in rows {
+        begun.drawing.rect(Area::new(left, y + 4.0, 11.0, 11.0), ink.of(row.category));
+        let text = Text::new(left + SWATCH, y + 14.0, SMALL, ink.text, row.name.clone());
         begun.drawing.text_within(text, names);
-        for (index, ns) in values.iter().enumerate() {
+        for (index, (ns, layer)) in row.cells.iter().zip(&grid.layers).enumerate() {
             let area = Area::new(x + index as f64 * cell, y, cell, height - 1.0);
-            let fill = shade(ink, *ns / most.max(1.0));
-            let tip = format!(
-                "layer {index} ({}), {name}: {}",
-                grid.layers[index],
-                format::duration(ns.round())
-            );
-            if *ns > 0.0 {
-                begun.drawing.tip_rect(area, fill, tip);
+            if *ns <= 0 {
+                continue;
             }
-            let text =
-                Text::new(area.x + cell / 2.0, y + 13.5, 9.0, palette::ink_on(fill), short(*ns));
-            if *ns > 0.0 && text.width() <= cell - 4.0 {
+            let fill = shade(ink, *ns as f64 / most);
+            let mut tip = format!(
+                "layer {} ({}), {}: {}",
+                layer.layer,
+                layer.kind,
+                row.name,
+                format::ns(*ns)
+            );
+            let odd = grid.deviations.iter().find(|deviation| {
+                deviation.layer == layer.layer && deviation.what.as_deref() == Some(&*row.name)
+            });
+            if let Some(odd) = odd {
+                tip.push_str(&format!(", usual is {}", format::ns(odd.usual_ns)));
+            }
+            begun.drawing.tip_rect(area, fill, tip);
+            if odd.is_some() {
+                begun.drawing.frame(area, ODD, 2.0);
+            }
+            let text = Text::new(
+                area.x + cell / 2.0,
+                y + 13.5,
+                9.0,
+                palette::ink_on(fill),
+                short(*ns as f64),
+            );
+            if text.width() <= cell - 4.0 {
                 begun.drawing.text(text.anchor(Anchor::Middle));
             }
         }
-        let sum: f64 = values.iter().sum();
-        let text = Text::new(right + 8.0, y + 14.0, SMALL, ink.text, format::duration(sum.round()));
+        let sum: i64 = row.cells.iter().sum();
+        let text = Text::new(right + 8.0, y + 14.0, SMALL, ink.text, format::ns(sum));
         begun.drawing.text(text);
         y += height;
     }
     y
 }
+
+/// What runs in layers.
+struct Row<'a> {
+    name: String,
+    category: &'a str,
+    /// By layer, in ns.
+    cells: Vec<i64>,
+}
+
+/// The frame of what is out of line.
+const ODD: Rgb = (0xd5, 0x5e, 0x00);
 
 /// A number of µs in few digits.
 fn short(ns: f64) -> String {

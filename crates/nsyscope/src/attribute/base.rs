@@ -68,7 +68,10 @@ fn phases(parallelism: &Parallelism, setup: &Setup) -> (Phase, Phase) {
     let batch = setup.batch.unwrap_or(if decode { rows } else { 1 }).clamp(1, rows);
     let context = setup.context.unwrap_or(1).max(1);
     let (tokens, sequences) = (rows * replicas, batch * replicas);
-    let absorbed = if decode || setup.phase == StepPhase::Mixed {
+    let absorbed = if decode && rows.is_multiple_of(batch) {
+        // More rows than sequences: drafts that are verified.
+        Phase::Decode { batch: sequences, context, speculative: rows / batch - 1 }
+    } else if decode || setup.phase == StepPhase::Mixed {
         Phase::Decode { batch: tokens, context, speculative: 0 }
     } else {
         let context = context.max(rows.div_ceil(batch));

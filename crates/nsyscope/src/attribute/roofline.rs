@@ -41,6 +41,8 @@ pub struct OpRow {
     pub k: Option<u64>,
     /// Products at once: heads, or the expected number of distinct experts.
     pub groups: Option<f64>,
+    /// How the model stores its weights, where it has any.
+    pub weights: Option<String>,
     /// Floating-point operations of all calls.
     pub flops: Option<f64>,
     /// Bytes of all calls.
@@ -333,6 +335,7 @@ impl Sum {
             n: op.n,
             k: op.k,
             groups: op.n.map(|_| op.groups),
+            weights: op.weight_format.clone(),
             flops,
             bytes,
             flops_per_s: rate(flops),

@@ -6,7 +6,7 @@ use super::NONE;
 use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
-use super::sink::{Cell, Row, RowSink, scan};
+use super::sink::{Cell, Row, RowSink, Whole, scan};
 use crate::Result;
 use crate::health::{Code, Health};
 
@@ -133,7 +133,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    fn add(&mut self, other: Faults) {
+    pub(crate) fn add(&mut self, other: Faults) {
         self.unreadable += other.unreadable;
         self.converted += other.converted;
         self.zero += other.zero;
@@ -226,12 +226,9 @@ pub(crate) trait Extra:
     /// Their names in the export, in the order in which `push` finds them from index [`FIRST_EXTRA`].
     const COLUMNS: &'static [&'static str];
     /// Takes a row; `false` where a needed value is unreadable.
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool;
-    /// Makes room for so many rows more, so that appending them moves nothing; only the largest
-    /// table gains by it.
-    fn reserve(&mut self, _rows: usize) {}
-    /// Appends the rows of a later chunk.
-    fn append(&mut self, later: Self);
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool;
+    /// As [`Whole::take`].
+    fn take(&mut self, chunk: &mut Self, later: usize);
 }
 
 /// The index of the first extra column.
@@ -248,7 +245,7 @@ struct ActivitySink<X> {
 }
 
 impl<X: Extra> RowSink for ActivitySink<X> {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         let Some((start, end)) = self.faults.interval(row.cell(0), row.cell(1)) else {
             return;
         };
@@ -269,6 +266,27 @@ impl<X: Extra> RowSink for ActivitySink<X> {
     }
 }
 
+/// The rows of a table of activities, put together.
+struct Activities<X> {
+    columns: ActivityColumns,
+    streams: Interner<StreamKey>,
+    extra: X,
+    faults: Faults,
+}
+
+impl<X: Extra> Whole<ActivitySink<X>> for Activities<X> {
+    fn take(&mut self, sink: &mut ActivitySink<X>, later: usize) {
+        let map = self.streams.absorb(&mut sink.streams);
+        let (columns, chunk) = (&mut self.columns, &mut sink.columns);
+        append(&mut columns.start, &mut chunk.start, later);
+        append(&mut columns.end, &mut chunk.end, later);
+        append_translated(&mut columns.stream, &mut chunk.stream, &map, later);
+        append(&mut columns.correlation, &mut chunk.correlation, later);
+        self.extra.take(&mut sink.extra, later);
+        self.faults.add(std::mem::take(&mut sink.faults));
+    }
+}
+
 /// Reads a table of activities; streams are interned into `streams`.
 pub(crate) fn read<X: Extra>(
     capture: &Capture,
@@ -276,48 +294,43 @@ pub(crate) fn read<X: Extra>(
     streams: &mut Interner<StreamKey>,
     health: &mut Health,
 ) -> Result<(ActivityColumns, X)> {
-    let expressions: Vec<String> =
-        COMMON.iter().chain(X::COLUMNS).map(|column| table.column_or_null(column)).collect();
-    let chunks = scan(capture, table, &expressions, ActivitySink::<X>::default)?;
-    let rows: usize = chunks.iter().skip(1).map(|chunk| chunk.columns.len()).sum();
-    let mut chunks = chunks.into_iter();
-    let mut faults = Faults::default();
-    let mut columns = ActivityColumns::default();
-    let mut extra = X::default();
-    if let Some(first) = chunks.next() {
-        // The first chunk's indices are already those of an empty interner.
-        let map = streams.absorb(&first.streams);
-        columns = first.columns;
-        translate(&mut columns.stream, &map);
-        extra = first.extra;
-        faults.add(first.faults);
-        columns.start.reserve_exact(rows);
-        columns.end.reserve_exact(rows);
-        columns.stream.reserve_exact(rows);
-        columns.correlation.reserve_exact(rows);
-        extra.reserve(rows);
-    }
-    for mut chunk in chunks {
-        let map = streams.absorb(&chunk.streams);
-        translate(&mut chunk.columns.stream, &map);
-        columns.start.append(&mut chunk.columns.start);
-        columns.end.append(&mut chunk.columns.end);
-        columns.stream.append(&mut chunk.columns.stream);
-        columns.correlation.append(&mut chunk.columns.correlation);
-        extra.append(chunk.extra);
-        faults.add(chunk.faults);
-    }
-    faults.note(&table.name, health);
-    Ok((columns, extra))
+    let names: Vec<&str> = COMMON.iter().chain(X::COLUMNS).copied().collect();
+    let read = scan(capture, table, &names, || Activities::<X> {
+        columns: ActivityColumns::default(),
+        streams: streams.clone(),
+        extra: X::default(),
+        faults: Faults::default(),
+    })?;
+    *streams = read.streams;
+    read.faults.note(&table.name, health);
+    Ok((read.columns, read.extra))
 }
 
-/// Replaces indices by what `map` says they are now.
-pub(crate) fn translate(column: &mut [u32], map: &[u32]) {
-    for index in column {
-        if *index != NONE {
-            *index = map[*index as usize];
-        }
+/// Makes room in a column for a chunk and about `later` more of its size: pages of memory that
+/// are never written to cost nothing, moving a column does.
+fn make_room<T>(column: &mut Vec<T>, chunk: usize, later: usize) {
+    if column.capacity() - column.len() < chunk {
+        // Chunks differ by a few rows.
+        column.reserve_exact(chunk + (chunk + chunk / 16) * later);
     }
+}
+
+/// Moves a chunk's values to the end of the column.
+pub(crate) fn append<T>(column: &mut Vec<T>, chunk: &mut Vec<T>, later: usize) {
+    make_room(column, chunk.len(), later);
+    column.append(chunk);
+}
+
+/// As [`append`], with indices replaced by what `map` says they are in the whole.
+pub(crate) fn append_translated(
+    column: &mut Vec<u32>,
+    chunk: &mut Vec<u32>,
+    map: &[u32],
+    later: usize,
+) {
+    make_room(column, chunk.len(), later);
+    let whole = |index: u32| if index == NONE { NONE } else { map[index as usize] };
+    column.extend(chunk.drain(..).map(whole));
 }
 
 /// A map from raw ids to what they stand for.

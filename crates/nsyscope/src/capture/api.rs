@@ -1,11 +1,11 @@
 //! Runtime and driver API calls: the host's side of every launch, copy and wait.
 
 use super::NONE;
-use super::activity::{Faults, correlation, gather, translate};
+use super::activity::{Faults, append, append_translated, correlation, gather};
 use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
-use super::sink::{Row, RowSink, scan};
+use super::sink::{Row, RowSink, Whole, scan};
 use crate::Result;
 use crate::health::{Code, Health};
 
@@ -200,7 +200,7 @@ struct ApiSink {
 }
 
 impl RowSink for ApiSink {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         if self.faults.int_or(row.cell(5), 0) == CUDA_BACKTRACE {
             self.backtraces += 1;
             return;
@@ -228,28 +228,36 @@ pub(crate) fn read(
     names: &mut Interner<i64>,
     health: &mut Health,
 ) -> Result<ApiTable> {
-    let columns: Vec<String> =
-        ["start", "end", "globalTid", "correlationId", "nameId", "eventClass"]
-            .iter()
-            .map(|column| table.column_or_null(column))
-            .collect();
-    let mut out = ApiTable::default();
-    for mut chunk in scan(capture, table, &columns, ApiSink::default)? {
-        translate(&mut chunk.table.thread, &threads.absorb(&chunk.threads));
-        translate(&mut chunk.table.name, &names.absorb(&chunk.names));
-        chunk.faults.note(&table.name, health);
-        note_doubled(&table.name, chunk.backtraces, health);
-        if out.is_empty() {
-            out = chunk.table;
-            continue;
-        }
-        out.start.append(&mut chunk.table.start);
-        out.end.append(&mut chunk.table.end);
-        out.thread.append(&mut chunk.table.thread);
-        out.correlation.append(&mut chunk.table.correlation);
-        out.name.append(&mut chunk.table.name);
+    let columns = ["start", "end", "globalTid", "correlationId", "nameId", "eventClass"];
+    let read = scan(capture, table, &columns, || Calls {
+        sink: ApiSink { threads: threads.clone(), names: names.clone(), ..ApiSink::default() },
+    })?
+    .sink;
+    *threads = read.threads;
+    *names = read.names;
+    read.faults.note(&table.name, health);
+    note_doubled(&table.name, read.backtraces, health);
+    Ok(read.table)
+}
+
+/// The rows of a table of calls, put together.
+struct Calls {
+    sink: ApiSink,
+}
+
+impl Whole<ApiSink> for Calls {
+    fn take(&mut self, chunk: &mut ApiSink, later: usize) {
+        let whole = &mut self.sink;
+        let threads = whole.threads.absorb(&mut chunk.threads);
+        let names = whole.names.absorb(&mut chunk.names);
+        append(&mut whole.table.start, &mut chunk.table.start, later);
+        append(&mut whole.table.end, &mut chunk.table.end, later);
+        append_translated(&mut whole.table.thread, &mut chunk.table.thread, &threads, later);
+        append(&mut whole.table.correlation, &mut chunk.table.correlation, later);
+        append_translated(&mut whole.table.name, &mut chunk.table.name, &names, later);
+        whole.faults.add(std::mem::take(&mut chunk.faults));
+        whole.backtraces += std::mem::take(&mut chunk.backtraces);
     }
-    Ok(out)
 }
 
 #[cfg(test)]

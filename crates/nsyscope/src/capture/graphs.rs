@@ -1,6 +1,6 @@
 //! Whole CUDA graphs: one row a replay, where nsys did not trace the nodes inside.
 
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// Every replay of a CUDA graph that was traced as a whole, in order of start.
@@ -45,12 +45,12 @@ impl ActivityTable for GraphTable {
 impl Extra for GraphExtra {
     const COLUMNS: &'static [&'static str] = &["graphId"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.graph.push(faults.int_or(row.cell(FIRST_EXTRA), -1));
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.graph.append(&mut later.graph);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.graph, &mut chunk.graph, later);
     }
 }

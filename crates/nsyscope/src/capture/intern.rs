@@ -43,8 +43,17 @@ impl<K: Copy + Eq + Hash> Interner<K> {
         self.keys
     }
 
-    /// Takes in the keys of another; returns its indices translated to this one's.
-    pub(crate) fn absorb(&mut self, other: &Interner<K>) -> Vec<u32> {
-        other.keys.iter().map(|&key| self.intern(key)).collect()
+    /// Takes the keys of another, which is left empty; returns its indices translated to this one's.
+    pub(crate) fn absorb(&mut self, other: &mut Interner<K>) -> Vec<u32> {
+        let map = other.keys.iter().map(|&key| self.intern(key)).collect();
+        other.clear();
+        map
+    }
+
+    /// Forgets all keys.
+    pub(crate) fn clear(&mut self) {
+        self.map.clear();
+        self.keys.clear();
+        self.last = None;
     }
 }

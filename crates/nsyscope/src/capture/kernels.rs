@@ -2,7 +2,7 @@
 
 use super::NONE;
 use super::activity::{
-    ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather, translate,
+    ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append_translated, gather,
 };
 use super::intern::Interner;
 use super::sink::Row;
@@ -90,7 +90,7 @@ impl Extra for KernelExtra {
     const COLUMNS: &'static [&'static str] =
         &["demangledName", "shortName", "mangledName", "graphNodeId", "gridX", "gridY", "gridZ"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         let mut id = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
         let key = [id(0), id(1), id(2)];
         let node = id(3);
@@ -104,19 +104,13 @@ impl Extra for KernelExtra {
         true
     }
 
-    fn reserve(&mut self, rows: usize) {
-        self.name.reserve_exact(rows);
-        self.geometry.reserve_exact(rows);
-        self.node.reserve_exact(rows);
-    }
-
-    fn append(&mut self, mut later: Self) {
-        translate(&mut later.name, &self.names.absorb(&later.names));
-        translate(&mut later.geometry, &self.geometries.absorb(&later.geometries));
-        translate(&mut later.node, &self.nodes.absorb(&later.nodes));
-        self.name.append(&mut later.name);
-        self.geometry.append(&mut later.geometry);
-        self.node.append(&mut later.node);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        let names = self.names.absorb(&mut chunk.names);
+        let geometries = self.geometries.absorb(&mut chunk.geometries);
+        let nodes = self.nodes.absorb(&mut chunk.nodes);
+        append_translated(&mut self.name, &mut chunk.name, &names, later);
+        append_translated(&mut self.geometry, &mut chunk.geometry, &geometries, later);
+        append_translated(&mut self.node, &mut chunk.node, &nodes, later);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::NONE;
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// Where a copy goes, as CUPTI's `copyKind` says.
@@ -175,7 +175,7 @@ impl Extra for MemcpyExtra {
     const COLUMNS: &'static [&'static str] =
         &["bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         let mut value = |i: usize| faults.int_or(row.cell(FIRST_EXTRA + i), -1);
         self.bytes.push(u64::try_from(value(0)).unwrap_or(0));
         self.direction.push(CopyDirection::from_kind(value(1)));
@@ -185,12 +185,12 @@ impl Extra for MemcpyExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.bytes.append(&mut later.bytes);
-        self.direction.append(&mut later.direction);
-        self.source.append(&mut later.source);
-        self.destination.append(&mut later.destination);
-        self.node.append(&mut later.node);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.bytes, &mut chunk.bytes, later);
+        append(&mut self.direction, &mut chunk.direction, later);
+        append(&mut self.source, &mut chunk.source, later);
+        append(&mut self.destination, &mut chunk.destination, later);
+        append(&mut self.node, &mut chunk.node, later);
     }
 }
 
@@ -236,12 +236,12 @@ impl ActivityTable for MemsetTable {
 impl Extra for MemsetExtra {
     const COLUMNS: &'static [&'static str] = &["bytes"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.bytes.push(u64::try_from(faults.int_or(row.cell(FIRST_EXTRA), 0)).unwrap_or(0));
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.bytes.append(&mut later.bytes);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.bytes, &mut chunk.bytes, later);
     }
 }

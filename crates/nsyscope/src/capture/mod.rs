@@ -5,6 +5,7 @@
 
 mod activity;
 mod api;
+mod chunks;
 mod completeness;
 mod graphs;
 mod info;
@@ -15,7 +16,9 @@ mod memory;
 mod metadata;
 mod nvtx;
 mod open;
+mod pages;
 mod schema;
+mod shapes;
 mod sink;
 mod strings;
 mod sync;
@@ -33,6 +36,7 @@ pub use metadata::Metadata;
 pub use nvtx::{NvtxKind, NvtxTable};
 pub use open::{Capture, OpenOptions, Progress};
 pub use schema::{Schema, Table};
+pub use shapes::{BlockShape, SmLimits};
 pub use sync::{SyncKind, SyncTable};
 pub use target::{Gpu, Process, Stream, Thread};
 pub use trace::{Captured, ReadOptions, Trace, TraceKind};

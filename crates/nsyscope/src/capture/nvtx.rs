@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::NONE;
-use super::activity::{Faults, IdMap, gather, translate};
+use super::activity::{Faults, IdMap, append, append_translated, gather};
 use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
-use super::sink::{Cell, Row, RowSink, scan};
+use super::sink::{Cell, Row, RowSink, Whole, scan};
 use crate::Result;
 use crate::health::Health;
 
@@ -107,8 +107,21 @@ struct NvtxSink {
     faults: Faults,
 }
 
+impl NvtxSink {
+    /// The index of a text that a row carries itself.
+    fn own_text(&mut self, text: &[u8]) -> u32 {
+        if let Some(&index) = self.own.get(text) {
+            return index;
+        }
+        let index = self.own_texts.len() as u32;
+        self.own.insert(text.into(), index);
+        self.own_texts.push(text.into());
+        index
+    }
+}
+
 impl RowSink for NvtxSink {
-    fn row(&mut self, row: &Row<'_, '_>) {
+    fn row(&mut self, row: &impl Row) {
         let kind = match self.faults.int_or(row.cell(2), 0) {
             59 => Some(NvtxKind::PushPop),
             60 => Some(NvtxKind::StartEnd),
@@ -118,14 +131,7 @@ impl RowSink for NvtxSink {
             _ => return,
         };
         let text = if let Some(own) = row.text(4) {
-            let next = self.own_texts.len() as u32;
-            let index = if let Some(&index) = self.own.get(own) {
-                index
-            } else {
-                self.own.insert(own.into(), next);
-                self.own_texts.push(own.into());
-                next
-            };
+            let index = self.own_text(own);
             self.texts.intern(TextKey::Own(index))
         } else {
             match row.cell(5) {
@@ -175,53 +181,14 @@ pub(crate) fn read(
     threads: &mut Interner<i64>,
     health: &mut Health,
 ) -> Result<RawNvtx> {
-    let columns: Vec<String> =
-        ["start", "end", "eventType", "globalTid", "text", "textId", "domainId"]
-            .iter()
-            .map(|column| table.column_or_null(column))
-            .collect();
-    let mut out = NvtxTable::default();
-    let mut texts: Interner<TextKey> = Interner::default();
-    let mut own: FxHashMap<Box<[u8]>, u32> = FxHashMap::default();
-    let mut own_texts = Vec::new();
-    let mut domains = Vec::new();
-    for mut chunk in scan(capture, table, &columns, NvtxSink::default)? {
-        let own_map: Vec<u32> = chunk
-            .own_texts
-            .into_iter()
-            .map(|text| {
-                *own.entry(text).or_insert_with_key(|text| {
-                    own_texts.push(text.clone());
-                    own_texts.len() as u32 - 1
-                })
-            })
-            .collect();
-        let map: Vec<u32> = chunk
-            .texts
-            .keys()
-            .iter()
-            .map(|&key| {
-                texts.intern(match key {
-                    TextKey::Registered(id) => TextKey::Registered(id),
-                    TextKey::Own(index) => TextKey::Own(own_map[index as usize]),
-                })
-            })
-            .collect();
-        translate(&mut chunk.table.text, &map);
-        translate(&mut chunk.table.thread, &threads.absorb(&chunk.threads));
-        domains.extend(
-            chunk.domains.into_iter().map(|(domain, text)| {
-                (domain, if text == NONE { NONE } else { map[text as usize] })
-            }),
-        );
-        chunk.faults.note(&table.name, health);
-        out.start.append(&mut chunk.table.start);
-        out.end.append(&mut chunk.table.end);
-        out.kind.append(&mut chunk.table.kind);
-        out.thread.append(&mut chunk.table.thread);
-        out.domain.append(&mut chunk.table.domain);
-        out.text.append(&mut chunk.table.text);
-    }
+    let columns = ["start", "end", "eventType", "globalTid", "text", "textId", "domainId"];
+    let read = scan(capture, table, &columns, || Rows {
+        sink: NvtxSink { threads: threads.clone(), ..NvtxSink::default() },
+    })?
+    .sink;
+    *threads = read.threads;
+    read.faults.note(&table.name, health);
+    let mut out = read.table;
     if !out.start.is_sorted() {
         let mut order: Vec<u32> = (0..out.len() as u32).collect();
         // Outer ranges first where two begin together.
@@ -235,7 +202,47 @@ pub(crate) fn read(
         gather(&mut out.domain, &order);
         gather(&mut out.text, &order);
     }
-    Ok(RawNvtx { table: out, keys: texts.into_keys(), own_texts, domains })
+    Ok(RawNvtx {
+        table: out,
+        keys: read.texts.into_keys(),
+        own_texts: read.own_texts,
+        domains: read.domains,
+    })
+}
+
+/// The rows of the table, put together.
+struct Rows {
+    sink: NvtxSink,
+}
+
+impl Whole<NvtxSink> for Rows {
+    fn take(&mut self, chunk: &mut NvtxSink, later: usize) {
+        let whole = &mut self.sink;
+        let own: Vec<u32> = chunk.own_texts.drain(..).map(|text| whole.own_text(&text)).collect();
+        chunk.own.clear();
+        let texts: Vec<u32> = chunk
+            .texts
+            .keys()
+            .iter()
+            .map(|&key| {
+                whole.texts.intern(match key {
+                    TextKey::Registered(id) => TextKey::Registered(id),
+                    TextKey::Own(index) => TextKey::Own(own[index as usize]),
+                })
+            })
+            .collect();
+        chunk.texts.clear();
+        let threads = whole.threads.absorb(&mut chunk.threads);
+        let named = |text: u32| if text == NONE { NONE } else { texts[text as usize] };
+        whole.domains.extend(chunk.domains.drain(..).map(|(domain, text)| (domain, named(text))));
+        append(&mut whole.table.start, &mut chunk.table.start, later);
+        append(&mut whole.table.end, &mut chunk.table.end, later);
+        append(&mut whole.table.kind, &mut chunk.table.kind, later);
+        append_translated(&mut whole.table.thread, &mut chunk.table.thread, &threads, later);
+        append(&mut whole.table.domain, &mut chunk.table.domain, later);
+        append_translated(&mut whole.table.text, &mut chunk.table.text, &texts, later);
+        whole.faults.add(std::mem::take(&mut chunk.faults));
+    }
 }
 
 impl RawNvtx {

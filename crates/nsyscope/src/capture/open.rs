@@ -221,6 +221,11 @@ impl Source {
         self.size_bytes
     }
 
+    /// The database itself, which is a temporary file for what had to be unpacked first.
+    pub(crate) fn database(&self) -> &Path {
+        &self.database
+    }
+
     /// One more read-only connection, for another thread.
     pub(crate) fn connect(&self) -> Result<Connection> {
         connect(&self.database)

@@ -1,4 +1,7 @@
-//! Reading a table into typed columns at SQLite's own speed.
+//! Reading a table into typed columns.
+//!
+//! A file as plain as nsys writes it is read from its pages (see [`super::pages`]), any other by
+//! SQLite.
 //!
 //! Stepping through rows costs a call across the C boundary for each row and
 //! column. An aggregate function that receives the columns and pushes them into
@@ -6,20 +9,29 @@
 //! without any unsafe code; row-id ranges on several connections scale with the
 //! cores.
 
+use std::borrow::Borrow;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 
+use super::chunks::in_chunks;
 use super::open::Capture;
 use super::schema::Table;
 use crate::Result;
 
+/// One row, while it is read.
+pub(crate) trait Row {
+    /// A column as an integer.
+    fn cell(&self, index: usize) -> Cell;
+    /// A column as text; NULL and numbers are `None`.
+    fn text(&self, index: usize) -> Option<&[u8]>;
+}
+
 /// One row, while SQLite hands it over.
-pub(crate) struct Row<'a, 'c> {
+struct SqliteRow<'a, 'c> {
     context: &'a Context<'c>,
 }
 
@@ -36,9 +48,8 @@ pub(crate) enum Cell {
     Unreadable,
 }
 
-impl Row<'_, '_> {
-    /// A column as an integer.
-    pub(crate) fn cell(&self, index: usize) -> Cell {
+impl Row for SqliteRow<'_, '_> {
+    fn cell(&self, index: usize) -> Cell {
         match self.context.get_raw(index) {
             ValueRef::Integer(value) => Cell::Int(value),
             ValueRef::Null => Cell::Null,
@@ -46,8 +57,7 @@ impl Row<'_, '_> {
         }
     }
 
-    /// A column as text; NULL and numbers are `None`.
-    pub(crate) fn text(&self, index: usize) -> Option<&[u8]> {
+    fn text(&self, index: usize) -> Option<&[u8]> {
         match self.context.get_raw(index) {
             ValueRef::Text(text) => Some(text),
             _ => None,
@@ -56,7 +66,7 @@ impl Row<'_, '_> {
 }
 
 #[cold]
-fn convert(value: ValueRef<'_>) -> Cell {
+pub(super) fn convert(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Real(real) if real.fract() == 0.0 && (-9.2e18..9.2e18).contains(&real) => {
             Cell::Converted(real as i64)
@@ -70,28 +80,32 @@ fn convert(value: ValueRef<'_>) -> Cell {
 }
 
 /// Takes rows and keeps what it wants of them.
-pub(crate) trait RowSink: Send + UnwindSafe + RefUnwindSafe + 'static {
-    fn row(&mut self, row: &Row<'_, '_>);
+pub(crate) trait RowSink: Default + Send + UnwindSafe + RefUnwindSafe + 'static {
+    fn row(&mut self, row: &impl Row);
+}
+
+/// The rows of a whole table, put together from chunks.
+pub(crate) trait Whole<S>: Send {
+    /// Takes the rows that `sink` has collected, in row order, and leaves it empty, to be filled
+    /// again; about `later` more chunks of that size follow.
+    fn take(&mut self, sink: &mut S, later: usize);
 }
 
 /// The bridge between SQLite's aggregate protocol and a sink.
-struct Bridge<S, F> {
-    make: F,
-    out: Arc<Mutex<Option<S>>>,
-}
+struct Bridge<S>(Arc<Mutex<Option<S>>>);
 
-impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
+impl<S: RowSink> Aggregate<S, Option<i64>> for Bridge<S> {
     fn init(&self, _: &mut Context<'_>) -> rusqlite::Result<S> {
-        Ok((self.make)())
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default())
     }
 
     fn step(&self, context: &mut Context<'_>, sink: &mut S) -> rusqlite::Result<()> {
-        sink.row(&Row { context });
+        sink.row(&SqliteRow { context });
         Ok(())
     }
 
     fn finalize(&self, _: &mut Context<'_>, sink: Option<S>) -> rusqlite::Result<Option<i64>> {
-        *self.out.lock().unwrap_or_else(PoisonError::into_inner) = sink;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sink;
         Ok(None)
     }
 }
@@ -100,27 +114,40 @@ impl<S: RowSink, F: Fn() -> S> Aggregate<S, Option<i64>> for Bridge<S, F> {
 /// vanishes, small enough that two cores share a table evenly.
 const CHUNK_ROWS: i64 = 1 << 16;
 
-/// Reads the given columns (SQL expressions) of a table into sinks, one a chunk of rows, in row order.
+/// Reads the given columns of a table, a column that it lacks as NULL.
 ///
-/// The chunks depend on the table alone, so the result is the same for any number of threads.
-pub(crate) fn scan<S, F>(
+/// `whole` makes what the rows are put together in. Neither the chunks nor their order depend on
+/// the number of threads.
+pub(crate) fn scan<S: RowSink, W: Whole<S>>(
     capture: &Capture,
     table: &Table,
-    columns: &[String],
-    make: F,
-) -> Result<Vec<S>>
-where
-    S: RowSink,
-    F: Fn() -> S + Clone + Send + Sync + 'static,
-{
+    columns: &[&str],
+    whole: impl Fn() -> W,
+) -> Result<W> {
+    match super::pages::scan(capture, table, columns, whole()) {
+        Some(read) => Ok(read),
+        None => scan_with_sqlite(capture, table, columns, whole()),
+    }
+}
+
+/// As [`scan`], through SQLite's own engine.
+pub(super) fn scan_with_sqlite<S: RowSink, W: Whole<S>>(
+    capture: &Capture,
+    table: &Table,
+    columns: &[&str],
+    mut whole: W,
+) -> Result<W> {
     let source = capture.source();
     let name = super::schema::quote(&table.name);
+    let columns: Vec<String> = columns.iter().map(|column| table.column_or_null(column)).collect();
     let columns = columns.join(", ");
     let wrap = |error| source.table_error(&table.name, error);
     if !table.has_rowid {
         let sql = format!("SELECT nsyscope_sink({columns}) FROM {name}");
-        let mut worker = Worker::new(capture.connection(), make);
-        return Ok(worker.run(&sql, []).map_err(wrap)?.into_iter().collect());
+        let mut sink = S::default();
+        Worker::new(capture.connection()).run(&sql, [], &mut sink).map_err(wrap)?;
+        whole.take(&mut sink, 0);
+        return Ok(whole);
     }
     // Two subqueries: each is a seek, where both functions in one query would read every row.
     let bounds =
@@ -132,55 +159,23 @@ where
         })
         .map_err(wrap)?;
     let (Some(low), Some(high)) = (low, high) else {
-        return Ok(Vec::new());
+        return Ok(whole);
     };
     let sql =
         format!("SELECT nsyscope_sink({columns}) FROM {name} WHERE _rowid_ BETWEEN ?1 AND ?2");
     let chunks = chunks(low, high, source.size_bytes());
-    let threads = source.threads().min(chunks.len());
-    if threads <= 1 {
-        let mut worker = Worker::new(capture.connection(), make);
-        let mut out = Vec::with_capacity(chunks.len());
-        for (low, high) in chunks {
-            out.extend(worker.run(&sql, [low, high]).map_err(wrap)?);
+    in_chunks(
+        chunks.len(),
+        source.threads(),
+        || source.connect().map(Worker::new),
+        |worker, sink, index| {
+            let (low, high) = chunks[index];
+            worker.run(&sql, [low, high], sink).map_err(wrap)?;
             source.progress_rows(&table.name, high - low + 1);
-        }
-        return Ok(out);
-    }
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, S)>> = Mutex::new(Vec::with_capacity(chunks.len()));
-    let failure: Mutex<Option<crate::Error>> = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let work = || -> Result<()> {
-                    let connection = source.connect()?;
-                    let mut worker = Worker::new(&connection, make.clone());
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(&(low, high)) = chunks.get(index) else { return Ok(()) };
-                        if let Some(sink) = worker.run(&sql, [low, high]).map_err(wrap)? {
-                            results
-                                .lock()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .push((index, sink));
-                        }
-                        source.progress_rows(&table.name, high - low + 1);
-                    }
-                };
-                if let Err(error) = work() {
-                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                    next.store(chunks.len(), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(index, _)| *index);
-    Ok(results.into_iter().map(|(_, sink)| sink).collect())
+            Ok(())
+        },
+        whole,
+    )
 }
 
 /// Row-id ranges that cover `low..=high`.
@@ -199,34 +194,44 @@ fn chunks(low: i64, high: i64, file_bytes: u64) -> Vec<(i64, i64)> {
 }
 
 /// One connection with the sink function and the statement prepared once.
-struct Worker<'c, S, F> {
-    connection: &'c Connection,
-    make: Option<F>,
-    out: Arc<Mutex<Option<S>>>,
+struct Worker<C, S> {
+    connection: C,
+    ready: bool,
+    sink: Arc<Mutex<Option<S>>>,
 }
 
-impl<'c, S, F> Worker<'c, S, F>
-where
-    S: RowSink,
-    F: Fn() -> S + Clone + Send + 'static,
-{
-    fn new(connection: &'c Connection, make: F) -> Self {
-        Self { connection, make: Some(make), out: Arc::new(Mutex::new(None)) }
+impl<C: Borrow<Connection>, S: RowSink> Worker<C, S> {
+    fn new(connection: C) -> Self {
+        Self { connection, ready: false, sink: Arc::new(Mutex::new(None)) }
     }
 
-    fn run(&mut self, sql: &str, range: impl rusqlite::Params) -> rusqlite::Result<Option<S>> {
-        if let Some(make) = self.make.take() {
-            self.connection.create_aggregate_function(
+    /// Runs the statement once, which fills `sink`.
+    fn run(
+        &mut self,
+        sql: &str,
+        range: impl rusqlite::Params,
+        sink: &mut S,
+    ) -> rusqlite::Result<()> {
+        let connection: &Connection = self.connection.borrow();
+        if !self.ready {
+            connection.create_aggregate_function(
                 "nsyscope_sink",
                 -1,
                 FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY,
-                Bridge { make, out: Arc::clone(&self.out) },
+                Bridge(Arc::clone(&self.sink)),
             )?;
+            self.ready = true;
         }
-        self.connection
-            .prepare_cached(sql)?
-            .query_row(range, |row| row.get::<_, Option<i64>>(0))?;
-        Ok(self.out.lock().unwrap_or_else(PoisonError::into_inner).take())
+        let lent = |to: Option<S>| {
+            std::mem::replace(&mut *self.sink.lock().unwrap_or_else(PoisonError::into_inner), to)
+        };
+        lent(Some(std::mem::take(sink)));
+        let done = connection.prepare_cached(sql).and_then(|mut statement| {
+            statement.query_row(range, |row| row.get::<_, Option<i64>>(0))
+        });
+        // Without a row the function is never called, and the sink lies where it was put.
+        *sink = lent(None).unwrap_or_default();
+        done.map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, gather};
+use super::activity::{ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append, gather};
 use super::sink::Row;
 
 /// What was waited for, as CUPTI's `syncType` says.
@@ -63,7 +63,7 @@ impl ActivityTable for SyncTable {
 impl Extra for SyncExtra {
     const COLUMNS: &'static [&'static str] = &["syncType"];
 
-    fn push(&mut self, row: &Row<'_, '_>, faults: &mut Faults) -> bool {
+    fn push(&mut self, row: &impl Row, faults: &mut Faults) -> bool {
         self.kind.push(match faults.int_or(row.cell(FIRST_EXTRA), 0) {
             1 => SyncKind::Event,
             2 => SyncKind::StreamWaitEvent,
@@ -74,7 +74,7 @@ impl Extra for SyncExtra {
         true
     }
 
-    fn append(&mut self, mut later: Self) {
-        self.kind.append(&mut later.kind);
+    fn take(&mut self, chunk: &mut Self, later: usize) {
+        append(&mut self.kind, &mut chunk.kind, later);
     }
 }

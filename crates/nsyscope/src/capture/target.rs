@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::open::Capture;
+use super::shapes::SmLimits;
 use crate::Result;
 
 /// A process that used a GPU or called its API.
@@ -62,6 +63,9 @@ pub struct Gpu {
     pub memory_bytes: Option<u64>,
     /// Its place on the PCI bus.
     pub bus: Option<String>,
+    /// What each multiprocessor has, where the export says.
+    #[serde(skip)]
+    pub sm_limits: Option<SmLimits>,
 }
 
 /// A process's device ordinal and the GPU behind it.
@@ -106,7 +110,7 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
     if let Some(table) = schema.table("TARGET_INFO_GPU") {
         let id = if table.has("id") { "id" } else { "deviceId" };
         let sql = format!(
-            "SELECT {}, {}, {}, {}, {}, {}, {}, {} FROM TARGET_INFO_GPU ORDER BY 1",
+            "SELECT {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {} FROM TARGET_INFO_GPU ORDER BY 1",
             table.column_or_null(id),
             table.column_or_null("name"),
             table.column_or_null("computeMajor"),
@@ -115,9 +119,14 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
             table.column_or_null("memoryBandwidth"),
             table.column_or_null("totalMemory"),
             table.column_or_null("busLocation"),
+            table.column_or_null("maxBlocksPerSm"),
+            table.column_or_null("maxWarpsPerSm"),
+            table.column_or_null("maxRegistersPerSm"),
+            table.column_or_null("maxShmemPerSm"),
         );
         capture.each_row("TARGET_INFO_GPU", &sql, |row| {
-            let gpu = gpu(row);
+            let mut gpu = gpu(row);
+            gpu.sm_limits = sm_limits(row);
             // Windows lists its software renderer as a GPU with nothing.
             if gpu.sm_count.is_some() || !gpu.name.contains("Basic Render") {
                 out.gpus.push(gpu);
@@ -183,6 +192,19 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
     Ok(out)
 }
 
+/// Behind what [`gpu`] reads.
+fn sm_limits(row: &rusqlite::Row<'_>) -> Option<SmLimits> {
+    let size = |i: usize| -> Option<u32> {
+        positive(row.get::<_, Option<i64>>(i).ok().flatten()).and_then(|n| u32::try_from(n).ok())
+    };
+    Some(SmLimits {
+        blocks: size(8)?,
+        warps: size(9)?,
+        registers: size(10)?,
+        shared_bytes: size(11)?,
+    })
+}
+
 fn gpu(row: &rusqlite::Row<'_>) -> Gpu {
     let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
     let text = |i: usize| row.get::<_, Option<String>>(i).ok().flatten();
@@ -197,6 +219,7 @@ fn gpu(row: &rusqlite::Row<'_>) -> Gpu {
         memory_bandwidth_bytes_per_s: positive(int(5)).map(|v| v as u64),
         memory_bytes: positive(int(6)).map(|v| v as u64),
         bus: text(7).filter(|bus| !bus.is_empty()),
+        sm_limits: None,
     }
 }
 

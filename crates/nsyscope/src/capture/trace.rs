@@ -14,6 +14,7 @@ use super::memory::{MemcpyTable, MemsetTable};
 use super::metadata::{self, Metadata};
 use super::nvtx::{self, NvtxTable};
 use super::open::Capture;
+use super::shapes::{self, BlockShape, BlockShapes};
 use super::strings;
 use super::sync::SyncTable;
 use super::target::{
@@ -135,6 +136,7 @@ pub struct Trace {
     nvtx: NvtxTable,
     kernel_names: Vec<KernelName>,
     geometries: Vec<Geometry>,
+    block_shapes: BlockShapes,
     graph_nodes: Vec<i64>,
     api_names: Vec<ApiName>,
     streams: Vec<Stream>,
@@ -274,6 +276,7 @@ impl<'c> Reader<'c> {
         let mut kernels = KernelTable::default();
         let mut names: Vec<NameKey> = Vec::new();
         let mut geometries = Vec::new();
+        let mut block_shapes = BlockShapes::new();
         let mut graph_nodes = Vec::new();
         if let Some((columns, extra)) = self.activities::<KernelExtra>(KERNEL)? {
             kernels = KernelTable {
@@ -284,6 +287,7 @@ impl<'c> Reader<'c> {
             };
             names = extra.names.into_keys();
             geometries = extra.geometries.into_keys();
+            block_shapes = shapes::read(capture, &kernels, geometries.len());
             graph_nodes = extra.nodes.into_keys();
         }
         let mut memcpys = MemcpyTable::default();
@@ -433,6 +437,7 @@ impl<'c> Reader<'c> {
             nvtx,
             kernel_names,
             geometries,
+            block_shapes,
             graph_nodes,
             api_names,
             streams,
@@ -538,6 +543,12 @@ impl Trace {
         let start = tables.iter().filter_map(|t| t.start().first()).min()?;
         let end = tables.iter().filter_map(|t| t.end().iter().max()).max()?;
         Some((*start, *end))
+    }
+
+    /// What one block of a kernel takes, by its name and geometry; `None` where the export does not
+    /// say. Of kernels that share both, such as tuned variants, the first to run.
+    pub fn block_shape(&self, name: u32, geometry: u32) -> Option<BlockShape> {
+        self.block_shapes.get(&(name, geometry)).copied()
     }
 
     /// The file it was read from.

@@ -22,17 +22,17 @@ pub(super) struct Gap {
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) cause: Cause,
-    /// The function that is to blame, an index into [`Trace::api_names`].
-    pub(super) call: Option<u32>,
+    /// The function that is to blame, an index into [`Trace::api_names`]; [`NONE`] without one.
+    pub(super) call: u32,
 }
 
 /// A gap that the launch of the activity behind it explains.
 struct Open {
     /// Its index among the gaps.
-    gap: usize,
+    gap: u32,
     /// The activities that ran last before it and first after.
-    before: usize,
-    after: usize,
+    before: u32,
+    after: u32,
     /// The call that launched the latter.
     call: u32,
     /// Whether an earlier activity of the same launch came before.
@@ -61,10 +61,16 @@ fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
                 _ => None,
             };
             if cause.is_none() {
-                open.push(Open { gap: gaps.len(), before: last, after: i, call, inside });
+                open.push(Open {
+                    gap: gaps.len() as u32,
+                    before: last as u32,
+                    after: i as u32,
+                    call,
+                    inside,
+                });
             }
             let cause = cause.unwrap_or(Cause::Unknown);
-            gaps.push(Gap { start: covered, end: activity.start, cause, call: None });
+            gaps.push(Gap { start: covered, end: activity.start, cause, call: NONE });
         }
         if activity.end >= covered {
             (covered, last) = (activity.end, i);
@@ -97,17 +103,18 @@ pub(super) fn find<'a>(
     let silence = silence.max(SILENCE_NS);
     let latency = idle_latency(trace, &gaps, &open);
     for of in open {
-        let gap = &mut gaps[of.gap];
+        let gap = &mut gaps[of.gap as usize];
         let (began, returned) = (api.start()[of.call as usize], api.end()[of.call as usize]);
         (gap.cause, gap.call) = if began >= gap.start {
             host.before(of.call, gap.start).cause(gap.end - gap.start, silence)
         } else if returned >= gap.start || gap.end - began <= latency {
             // Under way when the GPU ran dry, or as fast as a launch can be.
-            (Cause::Launch, None)
+            (Cause::Launch, NONE)
         } else {
-            let same = activities[of.before].stream == activities[of.after].stream;
+            let same =
+                activities[of.before as usize].stream == activities[of.after as usize].stream;
             let short = gap.end - gap.start <= DISPATCH_NS;
-            (if same && short { Cause::Dispatch } else { Cause::Dependency }, None)
+            (if same && short { Cause::Dispatch } else { Cause::Dependency }, NONE)
         };
     }
     gaps
@@ -120,7 +127,7 @@ fn idle_latency(trace: &Trace, gaps: &[Gap], open: &[Open]) -> i64 {
         .iter()
         .filter(|of| !of.inside)
         .filter_map(|of| {
-            let (gap, began) = (&gaps[of.gap], trace.api().start()[of.call as usize]);
+            let (gap, began) = (&gaps[of.gap as usize], trace.api().start()[of.call as usize]);
             (began >= gap.start).then_some(gap.end - began)
         })
         .collect();

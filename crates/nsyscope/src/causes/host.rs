@@ -135,15 +135,15 @@ impl Before {
     /// The cause of a gap of `length` ns of which the launch call itself is the rest, and the
     /// function that is to blame. Silence of less than `silence` ns is the usual work between
     /// two launches.
-    pub(super) fn cause(&self, length: i64, silence: i64) -> (Cause, Option<u32>) {
+    pub(super) fn cause(&self, length: i64, silence: i64) -> (Cause, u32) {
         if self.silent_ns > silence && self.silent_ns * 2 > length {
-            (Cause::Host, None)
+            (Cause::Host, NONE)
         } else if self.other_ns * 2 > length {
-            (Cause::Api, self.other.map(|(name, _)| name))
+            (Cause::Api, self.other.map_or(NONE, |(name, _)| name))
         } else if self.waited_on_gpu || self.wait_ns * 2 > length {
-            (Cause::Sync, self.wait.map(|(name, _)| name))
+            (Cause::Sync, self.wait.map_or(NONE, |(name, _)| name))
         } else {
-            (Cause::Launch, None)
+            (Cause::Launch, NONE)
         }
     }
 }

@@ -13,6 +13,7 @@ mod pace;
 use std::collections::BTreeMap;
 
 use crate::analysis::WallTime;
+use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps};
 
@@ -26,7 +27,7 @@ use host::Host;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Idle {
-    /// For each rank, each of its steps.
+    /// For each rank, each of its (selected) steps.
     pub steps: Vec<Vec<IdleTime>>,
     /// For each rank, its whole time line, where a gap between steps is [`Cause::Tail`].
     pub ranks: Vec<IdleTime>,
@@ -55,7 +56,10 @@ impl Idle {
             let trace = &run.traces()[file];
             let host = hosts[file].get_or_insert_with(|| Host::new(trace));
             let pace = pace::tally(trace, rank);
-            let gaps = gaps::find(trace, host, rank.activities(), pace.values());
+            // What a pause in launching is does not depend on which steps are looked at.
+            let others = pace::tally_left_out(trace, rank);
+            let tallies = pace.values().chain(others.values());
+            let gaps = gaps::find(trace, host, rank.activities(), tallies);
             let mut whole = IdleTime::default();
             let mut in_step = vec![false; gaps.len()];
             let mut of_steps = Vec::with_capacity(rank.steps.len());
@@ -69,8 +73,8 @@ impl Idle {
                     }
                     in_step[i] = true;
                     idle.add(gap.cause, gap.length());
-                    if let Some(call) = gap.call {
-                        let name = trace.api_names()[call as usize].base();
+                    if gap.call != NONE {
+                        let name = trace.api_names()[gap.call as usize].base();
                         blames
                             .entry(key)
                             .or_default()
@@ -83,10 +87,20 @@ impl Idle {
                 out.phases.entry(key).or_default().merge(&idle);
                 of_steps.push(idle);
             }
-            let steps_span = rank
-                .steps
-                .first()
-                .map(|first| (first.start_ns, rank.steps.iter().map(|s| s.end_ns).max()));
+            for step in rank.left_out() {
+                let first = gaps.partition_point(|gap| gap.start < step.start_ns);
+                for (gap, in_step) in gaps.iter().zip(&mut in_step).skip(first) {
+                    if gap.end > step.end_ns {
+                        break;
+                    }
+                    *in_step = true;
+                }
+            }
+            let all = || rank.steps.iter().chain(rank.left_out());
+            let steps_span = all()
+                .map(|step| step.start_ns)
+                .min()
+                .map(|start| (start, all().map(|step| step.end_ns).max()));
             for (gap, &in_step) in gaps.iter().zip(&in_step) {
                 let between = steps_span.is_some_and(|(start, end)| {
                     gap.start >= start && end.is_some_and(|end| gap.end <= end)

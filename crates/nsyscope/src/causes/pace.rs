@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::Distribution;
 use crate::capture::{ApiKind, NONE, Trace};
-use crate::segment::{PhaseKey, RankSteps};
+use crate::segment::{PhaseKey, RankSteps, Step};
 
 /// How the CPU launches the work of the steps of one phase and batch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -67,16 +67,30 @@ impl Tally {
 
 /// The launches of one rank's steps.
 pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
+    tally_of(trace, &rank.steps, |step, calls| {
+        calls.extend(rank.activities_of(step).map(|(_, activity)| activity.launch(trace)));
+    })
+}
+
+/// Those of the steps that were left out.
+pub(super) fn tally_left_out(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
+    tally_of(trace, rank.left_out(), |step, calls| {
+        calls.extend(rank.activities_left_out(step).map(|(_, activity)| activity.launch(trace)));
+    })
+}
+
+fn tally_of(
+    trace: &Trace,
+    steps: &[Step],
+    launches: impl Fn(&Step, &mut Vec<u32>),
+) -> BTreeMap<PhaseKey, Tally> {
     let api = trace.api();
     let mut out: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
     let mut calls = Vec::new();
-    for step in &rank.steps {
+    for step in steps {
         calls.clear();
-        calls.extend(
-            rank.activities_of(step)
-                .map(|(_, activity)| activity.launch(trace))
-                .filter(|&call| call != NONE),
-        );
+        launches(step, &mut calls);
+        calls.retain(|&call| call != NONE);
         // The nodes of a replay repeat their launch: most go before the sort.
         calls.dedup();
         calls.sort_unstable();

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{
-    ActivityKind, Classes, CollectiveRow, LateRank, SHORT_KERNEL_NS, StartUp, WallTime,
-};
-use crate::capture::{MemoryKind, TraceKind};
+use crate::analysis::{Classes, CollectiveRow, ExpertBalance, LateRank, StartUp, WallTime};
+use crate::capture::TraceKind;
 use crate::causes::{Blame, Cause, Idle, IdleTime, Pace};
 use crate::deploy::Difference;
 use crate::health::Entry;
-use crate::run::Run;
+use crate::kernel::ProductType;
 use crate::segment::{Phase, PhaseKey, PhaseTime, Steps};
+
+use super::work::{ChainFacts, CopyFacts, GridFacts, ShortKernels, StepWork};
 
 /// The figures of a run.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +27,8 @@ pub struct Facts<'a> {
     pub busy_ns: i64,
     /// Steps that warm up, of all ranks.
     pub warm_up: WarmUp,
+    /// Whether whole experts are known to be spread over ranks.
+    pub expert_parallel: bool,
     /// Where what ran and what is claimed disagree.
     pub differences: &'a [Difference],
 }
@@ -76,10 +78,18 @@ pub struct PhaseFacts<'a> {
     pub short: ShortKernels,
     /// Copies from or to pageable host memory.
     pub pageable: CopyFacts,
+    /// Kernels that could be part of their neighbour, those that take most time first.
+    pub chains: Vec<ChainFacts>,
+    /// Kernels by name and grid, those that take most time first.
+    pub grids: Vec<GridFacts>,
     /// The collectives, matched over ranks.
     pub collectives: Vec<&'a CollectiveRow>,
     /// Who is late at them.
     pub late: Vec<&'a LateRank>,
+    /// How evenly the experts' work is spread over ranks.
+    pub experts: Vec<&'a ExpertBalance>,
+    /// The operations of the model, those that take most time first; empty without a model.
+    pub ops: Vec<OpFacts>,
     /// What the steps take at least; `None` without a model and a GPU that is known.
     pub floor: Option<FloorFacts>,
 }
@@ -99,26 +109,41 @@ pub struct CategoryFacts {
     pub exposed_ns: i64,
 }
 
-/// Kernels shorter than [`SHORT_KERNEL_NS`] over all steps of a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ShortKernels {
-    /// All kernels.
-    pub kernels: u64,
-    /// The short ones.
-    pub short: u64,
-    /// Their durations in ns.
-    pub short_ns: i64,
+/// An operation of the model in a mean step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpFacts {
+    /// The operation.
+    pub op: &'static str,
+    /// Its category.
+    pub category: &'static str,
+    /// Whether it is a matrix product.
+    pub is_product: bool,
+    /// Its wall time in a step, in ns.
+    pub per_step_ns: i64,
+    /// Its floor over what it took; `None` where the floor is unknown.
+    pub efficiency: Option<f64>,
+    /// What sets its floor.
+    pub bound: Option<&'static str>,
+    /// Whether it is faster than anything can be, so that its floor is not its own.
+    pub impossible: bool,
+    /// Rows, columns and inner dimension of a product.
+    pub shape: [Option<f64>; 3],
+    /// Products at once.
+    pub groups: Option<f64>,
+    /// How the model stores its weights.
+    pub weights: Option<String>,
+    /// What the kernel that executes the product computes with, as far as its name says.
+    pub product_type: Option<ProductType>,
+    /// That kernel.
+    pub kernel: Option<String>,
 }
 
-/// Copies over all steps of a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CopyFacts {
-    /// How many.
-    pub calls: u64,
-    /// Bytes.
-    pub bytes: u64,
-    /// Their durations in ns.
-    pub time_ns: i64,
+impl OpFacts {
+    /// Its wall time in a step beyond its floor, in ns.
+    pub fn headroom_ns(&self) -> Option<i64> {
+        let beyond = self.efficiency.map(|e| (1.0 - e).clamp(0.0, 1.0))?;
+        Some((self.per_step_ns as f64 * beyond).round() as i64)
+    }
 }
 
 /// What a step takes at least.
@@ -156,6 +181,14 @@ pub struct CollectiveFloor {
 }
 
 impl PhaseFacts<'_> {
+    /// The wall time in a typical step of kernels of a category that ran for `busy_ns` over all
+    /// steps, in ns: as much of it as of the category is exposed.
+    pub fn exposed_of(&self, category: &str, busy_ns: i64) -> f64 {
+        self.categories.iter().find(|known| known.category == category).map_or(0.0, |known| {
+            known.exposed_ns as f64 * crate::analysis::share(busy_ns, known.total_busy_ns)
+        })
+    }
+
     /// A part of a typical step, 0..1.
     pub fn part(&self, ns: i64) -> f64 {
         crate::analysis::share(ns, self.wall_ns)
@@ -194,9 +227,14 @@ impl PhaseFacts<'_> {
 
     /// For people: `decode steps of batch 8`.
     pub fn label(&self) -> String {
+        let steps = match self.phase {
+            Phase::Unknown => "steps of unknown phase".to_owned(),
+            phase => format!("{} steps", phase.as_str()),
+        };
         match self.batch {
-            Some(batch) => format!("{} steps of batch {batch}", self.phase.as_str()),
-            None => format!("{} steps", self.phase.as_str()),
+            Some(batch) if self.phase == Phase::Unknown => format!("{steps}, batch {batch}"),
+            Some(batch) => format!("{steps} of batch {batch}"),
+            None => steps,
         }
     }
 }
@@ -214,12 +252,16 @@ impl Facts<'_> {
         times: &[Vec<WallTime>],
         phases: &BTreeMap<PhaseKey, PhaseTime>,
         idle: &Idle,
-        small: &SmallWork,
+        work: &StepWork,
     ) -> Self {
         let mut out = Self::default();
         for (&key, phase) in phases {
             let mut facts = PhaseFacts::new(key, phase, idle);
-            (facts.short, facts.pageable) = small.phases.get(&key).copied().unwrap_or_default();
+            if let Some(work) = work.phase(key) {
+                (facts.short, facts.pageable) = (work.short, work.pageable);
+                facts.chains.clone_from(&work.chains);
+                facts.grids.clone_from(&work.grids);
+            }
             // Typical of each rank: ranks that wait differ from those that are waited for.
             let mut typicals = Typicals::default();
             // Wall time, idle time and tokens.
@@ -280,41 +322,6 @@ impl Facts<'_> {
     }
 }
 
-/// What steps run that costs more than it does: short kernels, and copies of pageable memory.
-#[derive(Clone, Debug, Default)]
-pub struct SmallWork {
-    phases: BTreeMap<PhaseKey, (ShortKernels, CopyFacts)>,
-}
-
-impl SmallWork {
-    /// Looks at every activity of every step.
-    pub fn find(run: &Run, steps: &Steps) -> Self {
-        let mut out = Self::default();
-        for rank in &steps.ranks {
-            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
-            for step in &rank.steps {
-                let key = step.key();
-                let (short, pageable) = out.phases.entry(key).or_default();
-                for (_, activity) in rank.activities_of(step) {
-                    let (row, ns) = (activity.row as usize, activity.end - activity.start);
-                    match activity.table {
-                        ActivityKind::Kernel => short.add(ns),
-                        ActivityKind::Memcpy => {
-                            let table = trace.memcpys();
-                            let ends = [table.source()[row], table.destination()[row]];
-                            if ends.contains(&MemoryKind::Pageable) {
-                                pageable.add(table.bytes()[row], ns);
-                            }
-                        }
-                        ActivityKind::Graph | ActivityKind::Memset => {}
-                    }
-                }
-            }
-        }
-        out
-    }
-}
-
 impl<'a> PhaseFacts<'a> {
     fn new(key: PhaseKey, phase: &PhaseTime, idle: &Idle) -> PhaseFacts<'a> {
         PhaseFacts {
@@ -332,28 +339,14 @@ impl<'a> PhaseFacts<'a> {
             pace: idle.paces.get(&key).copied(),
             short: ShortKernels::default(),
             pageable: CopyFacts::default(),
+            chains: Vec::new(),
+            grids: Vec::new(),
             collectives: Vec::new(),
             late: Vec::new(),
+            experts: Vec::new(),
+            ops: Vec::new(),
             floor: None,
         }
-    }
-}
-
-impl ShortKernels {
-    fn add(&mut self, ns: i64) {
-        self.kernels += 1;
-        if ns < SHORT_KERNEL_NS {
-            self.short += 1;
-            self.short_ns += ns;
-        }
-    }
-}
-
-impl CopyFacts {
-    fn add(&mut self, bytes: u64, ns: i64) {
-        self.calls += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.time_ns += ns;
     }
 }
 

@@ -63,8 +63,11 @@ pub struct Finding {
     pub gain_share: Option<f64>,
     /// Tokens a second that the steps would gain; null where their tokens are unknown.
     pub gain_tokens_per_s: Option<f64>,
-    /// What to try, and what to expect of it.
+    /// What to try first, in one sentence; what to expect of it and what else there is after that.
     pub action: String,
+    /// The title without the steps that it is about.
+    #[serde(skip)]
+    pub(crate) said: String,
 }
 
 impl Finding {
@@ -75,6 +78,7 @@ impl Finding {
             severity,
             phase: None,
             batch: None,
+            said: title.clone(),
             title,
             evidence: Evidence::default(),
             gain_ns_per_step: None,
@@ -84,12 +88,12 @@ impl Finding {
         }
     }
 
-    /// About the steps of a phase, with what they would gain.
+    /// About the steps of a phase, which the title begins with, and what they would gain.
     pub(super) fn of_phase(
         id: &'static str,
         phase: &PhaseFacts<'_>,
         gain_ns: i64,
-        title: String,
+        said: impl Into<String>,
     ) -> Self {
         let gain_ns = gain_ns.clamp(0, phase.wall_ns);
         let share = phase.part(gain_ns);
@@ -97,12 +101,10 @@ impl Finding {
             tokens * 1e9 / (phase.wall_ns - gain_ns) as f64 - tokens * 1e9 / phase.wall_ns as f64
         });
         Self {
-            phase: Some(phase.phase.as_str()),
-            batch: phase.batch,
             gain_ns_per_step: Some(gain_ns),
             gain_share: Some(share),
             gain_tokens_per_s: rate,
-            ..Self::of_capture(id, Severity::of_share(share), title)
+            ..Self::unsized_of_phase(id, Severity::of_share(share), phase, said)
         }
     }
 
@@ -111,12 +113,28 @@ impl Finding {
         id: &'static str,
         severity: Severity,
         phase: &PhaseFacts<'_>,
-        title: String,
+        said: impl Into<String>,
     ) -> Self {
+        let said = said.into();
+        let mut label = phase.label();
+        // As a sentence begins; labels are ASCII.
+        if let Some(first) = label.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
         Self {
             phase: Some(phase.phase.as_str()),
             batch: phase.batch,
-            ..Self::of_capture(id, severity, title)
+            title: format!("{label}: {said}"),
+            said,
+            ..Self::of_capture(id, severity, String::new())
+        }
+    }
+
+    /// What to try first: the first sentence of the action.
+    pub fn first_action(&self) -> &str {
+        match self.action.find(". ") {
+            Some(end) => &self.action[..=end],
+            None => &self.action,
         }
     }
 

@@ -4,17 +4,18 @@
 //! wall time that goes away in a typical step if what the finding names took none: a ceiling by
 //! Amdahl's law on exposed time, never a sum of durations.
 
+mod chains;
 mod facts;
 mod finding;
 mod rules;
 #[cfg(test)]
 pub(crate) mod samples;
+mod work;
 
-pub use facts::{
-    CategoryFacts, CollectiveFloor, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels,
-    SmallWork, WarmUp,
-};
+pub use chains::Chain;
+pub use facts::{CategoryFacts, CollectiveFloor, Facts, FloorFacts, OpFacts, PhaseFacts, WarmUp};
 pub use finding::{Evidence, Figure, Finding, Severity};
+pub use work::{ChainFacts, CopyFacts, GridFacts, PhaseWork, ShortKernels, StepWork};
 
 /// The ids of all findings.
 pub const IDS: &[&str] = &[
@@ -27,16 +28,24 @@ pub const IDS: &[&str] = &[
     "communication.exposed",
     "communication.late_launches",
     "communication.latency",
+    "communication.path",
     "communication.skew",
     "communication.straggler",
     "communication.transfer",
     "copies.pageable",
     "deployment.differs",
+    "dtype.differs",
+    "experts.imbalance",
+    "gemm.far_from_floor",
+    "gemm.near_floor",
     "gemm.not_the_bottleneck",
     "host.stalls",
     "kernels.far_from_floor",
+    "kernels.few_blocks",
+    "kernels.last_wave",
     "kernels.near_floor",
     "kernels.tiny",
+    "kernels.unfused",
     "launch.bound",
     "parallelism.replicated",
     "sync.in_step",

@@ -1,6 +1,7 @@
 //! Facts for the tests of rules.
 
-use super::facts::{CategoryFacts, CopyFacts, Facts, FloorFacts, PhaseFacts, ShortKernels};
+use super::facts::{CategoryFacts, Facts, FloorFacts, OpFacts, PhaseFacts};
+use super::work::{CopyFacts, ShortKernels};
 use crate::causes::{Cause, IdleTime};
 use crate::segment::Phase;
 
@@ -21,8 +22,12 @@ pub(crate) fn phase<'a>(wall_ns: i64) -> PhaseFacts<'a> {
         pace: None,
         short: ShortKernels::default(),
         pageable: CopyFacts::default(),
+        chains: Vec::new(),
+        grids: Vec::new(),
         collectives: Vec::new(),
         late: Vec::new(),
+        experts: Vec::new(),
+        ops: Vec::new(),
         floor: None,
     }
 }
@@ -35,6 +40,24 @@ pub(crate) fn category(name: &str, exposed_ns: i64) -> CategoryFacts {
         total_exposed_ns: exposed_ns * 20,
         total_busy_ns: exposed_ns * 20,
         exposed_ns,
+    }
+}
+
+/// A product that reaches this part of its floor in so many ns a step.
+pub(crate) fn product(op: &'static str, per_step_ns: i64, efficiency: f64) -> OpFacts {
+    OpFacts {
+        op,
+        category: "gemm/dense_gemm",
+        is_product: true,
+        per_step_ns,
+        efficiency: Some(efficiency),
+        bound: Some("memory"),
+        impossible: false,
+        shape: [Some(8.0), Some(2112.0), Some(7168.0)],
+        groups: Some(1.0),
+        weights: Some("bf16".to_owned()),
+        product_type: None,
+        kernel: None,
     }
 }
 

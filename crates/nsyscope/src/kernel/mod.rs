@@ -27,6 +27,7 @@ mod literals;
 mod name;
 mod normalise;
 mod parse;
+mod product_type;
 mod rule;
 
 pub use category::Category;
@@ -34,6 +35,8 @@ pub use check::{CheckReport, CheckedName, CheckedRule, Outcome, Problem, Severit
 pub use classifier::{Classification, Classifier};
 pub use explain::{Explanation, NearMiss, RuleHit};
 pub use filter::CategoryFilter;
+pub(crate) use filter::distance;
 pub use name::KernelName;
 pub use normalise::normalise;
+pub use product_type::ProductType;
 pub use rule::{MatchOn, Origin, Rule, RuleId};

@@ -7,24 +7,32 @@ use crate::analysis::{
     Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
     collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
+use crate::attribute::LayerHeat;
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
-use crate::expect::{Expectation, Sample};
-use crate::findings::{self, Facts, PhaseFacts, SmallWork};
+use crate::expect::Expectation;
+use crate::findings::{self, Facts, StepWork};
 use crate::format;
 use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, StepOptions, Steps, StepsSummary, phase_times_of_all, rank_phase_times,
-    step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times_of_all,
+    rank_phase_times, step_times,
 };
+use crate::whatif::WhatIf;
 
-use super::collectives::StepCollectives;
+use super::answer::{Answer, TypicalRow};
+use super::baseline::{Baseline, BaselineSection};
+use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
+use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::profile::{Priced, Source};
+use super::saved::SavedReport;
+use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -38,6 +46,8 @@ pub struct ReportOptions {
     pub top: usize,
     /// How steps are found.
     pub steps: StepOptions,
+    /// Which of them the report is about.
+    pub selection: Selection,
     /// Threads to analyse with, `None` for two; the report is the same for any number.
     pub threads: Option<usize>,
     /// How the engine was started, as a file or command line claims.
@@ -48,6 +58,10 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// What is asked of changes to its steps.
+    pub what_if: Vec<WhatIf>,
+    /// An earlier report to set beside this one.
+    pub baseline: Option<Baseline>,
 }
 
 impl Default for ReportOptions {
@@ -55,11 +69,14 @@ impl Default for ReportOptions {
         Self {
             top: 20,
             steps: StepOptions::new(),
+            selection: Selection::all(),
             threads: None,
             deployment: None,
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            what_if: Vec::new(),
+            baseline: None,
         }
     }
 }
@@ -84,6 +101,13 @@ impl ReportOptions {
         self
     }
 
+    /// Which steps the report is about.
+    #[must_use]
+    pub fn select(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+
     /// Sets the deployment that a file or command line claims.
     #[must_use]
     pub fn deployment(mut self, deployment: Deployment) -> Self {
@@ -102,6 +126,20 @@ impl ReportOptions {
     #[must_use]
     pub fn expect(mut self, expectation: Expectation) -> Self {
         self.expectations.push(expectation);
+        self
+    }
+
+    /// Adds a hypothesis about the run's steps.
+    #[must_use]
+    pub fn what_if(mut self, what_if: WhatIf) -> Self {
+        self.what_if.push(what_if);
+        self
+    }
+
+    /// Sets an earlier report beside this one.
+    #[must_use]
+    pub fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
         self
     }
 
@@ -128,8 +166,9 @@ impl Report {
     ///
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
-    /// profiled is one that cannot have run, or the captures hold no steps that an expectation is
-    /// about. Without a model, a deployment and expectations there is none.
+    /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
+    /// expectation is about, or a hypothesis names what does not exist. Without a model, a
+    /// deployment, a selection, expectations and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -138,14 +177,15 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, rank_phases, small, idle } = stepped;
+        let Stepped { steps, step_times, phases, rank_phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
-        for start in &start_up {
+        // Selected steps hold none of it.
+        let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
+        for start in start_up_counts {
             let busy = times.get(start.rank as usize).map_or(0, |t| t.wall.busy_ns);
             if share(start.busy_ns, busy) >= START_UP_SHARE {
                 health.note_time(
@@ -172,42 +212,70 @@ impl Report {
             summary.distrust("rows were lost, so steps may lack work");
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let (mut model, mut ops) = (None, None);
+        let (mut model, mut ops, mut attributed) = (None, None, None);
+        let mut hypotheses = None;
+        let source = Source {
+            run,
+            classes: &classes,
+            steps: &steps,
+            times: &step_times,
+            idle: &idle,
+            matched: &matched,
+        };
+        let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &attribution, resolved.cost.as_ref());
+            let priced = Priced { attribution: &attribution, cost: resolved.cost.as_ref() };
+            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&attribution));
             ops = Some(OpsSection::rows(&attribution));
             model = Some(section);
+            attributed = Some(attribution);
         }
-        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &small);
-        complete(&mut facts, &in_steps, model.as_ref());
+        let hypotheses = match hypotheses {
+            Some(known) => known,
+            None => Hypotheses::new(&source, None, &options.what_if)?,
+        };
+        let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
+        let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
+        let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
+        facts::complete(&mut facts, &in_steps, model.as_ref());
+        facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
-        facts.start_up = &start_up;
+        facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
+            || model.as_ref().is_some_and(|model| model.parallelism.expert_parallel);
+        facts.start_up = start_up_counts;
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = samples(&facts);
+        let samples = facts::samples(&facts);
+        let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
             .map(|expectation| expectation.measure(&samples, &findings))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
+        let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
             capture: capture(run, warnings),
+            answer: Answer::default(),
             classification,
             model,
             deployment,
+            selection: steps.selected,
             steps: summary,
             breakdown: phases
                 .iter()
                 .flat_map(|(key, time)| phase_rows(&classes, *key, time, None))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
+            typical,
             idle: phases
                 .iter()
                 .flat_map(|(key, time)| {
@@ -253,13 +321,24 @@ impl Report {
             launches,
             start_up,
             ops,
+            layers,
             collectives: in_steps.collectives,
             late: in_steps.late,
+            experts: in_steps.experts,
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            what_if: hypotheses.what_if,
+            ceilings: hypotheses.ceilings,
+            baseline: None,
             findings_shown: options.findings,
-        })
+        };
+        if let Some(earlier) = &options.baseline {
+            let now = SavedReport::try_from(&report)?;
+            report.baseline = Some(BaselineSection::new(earlier, &now));
+        }
+        report.answer = Answer::new(&report);
+        Ok(report)
     }
 }
 
@@ -294,27 +373,26 @@ struct Stepped {
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
     rank_phases: Vec<BTreeMap<PhaseKey, PhaseTime>>,
-    small: SmallWork,
+    work: StepWork,
     idle: Idle,
 }
 
 impl Stepped {
-    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Self {
-        let steps = Steps::find(run, classes, &options.steps);
+    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
+        let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (rank_phases, small)) = side_by_side(
+        let (idle, (rank_phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
-            || (rank_phase_times(run, classes, &steps, &step_times), SmallWork::find(run, &steps)),
+            || {
+                (
+                    rank_phase_times(run, classes, &steps, &step_times),
+                    StepWork::find(run, classes, &steps),
+                )
+            },
         );
-        Self {
-            phases: phase_times_of_all(&rank_phases),
-            steps,
-            step_times,
-            rank_phases,
-            small,
-            idle,
-        }
+        let phases = phase_times_of_all(&rank_phases);
+        Ok(Self { steps, step_times, phases, rank_phases, work, idle })
     }
 }
 
@@ -335,39 +413,6 @@ fn side_by_side<A: Send, B>(
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-/// The steps that expectations are measured on.
-fn samples(facts: &Facts<'_>) -> Vec<Sample> {
-    let of = |phase: &PhaseFacts<'_>| {
-        let categories = phase
-            .categories
-            .iter()
-            .map(|c| (c.category.clone(), c.calls, c.total_exposed_ns))
-            .collect();
-        let (steps, wall_ns) = (phase.steps, phase.total_wall_ns);
-        Sample::new(phase.phase, phase.batch, steps, wall_ns, phase.total_idle, categories)
-    };
-    facts.phases.iter().map(of).collect()
-}
-
-/// Adds what is known of collectives and floors to the facts of each phase.
-fn complete<'a>(
-    facts: &mut Facts<'a>,
-    in_steps: &'a StepCollectives,
-    model: Option<&ModelSection>,
-) {
-    for phase in &mut facts.phases {
-        let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
-        phase.collectives = rows.map(|section| &section.row).collect();
-        let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
-        phase.late = late.map(|section| &section.late).collect();
-        phase.floor = model.and_then(|model| {
-            let at = model.steps.iter().position(|row| (row.phase, Some(row.batch)) == key)?;
-            model.floors.get(at).cloned().flatten()
-        });
-    }
 }
 
 fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {

@@ -42,6 +42,15 @@ impl DeploymentSection {
         Ok(Some(Self { ran, claimed: claimed.cloned(), differences }))
     }
 
+    /// Whether whole experts are spread over ranks.
+    pub(super) fn spreads_experts(&self) -> bool {
+        [&self.ran, &self.claimed]
+            .into_iter()
+            .flatten()
+            .find_map(|known| known.ep.as_ref())
+            .is_some_and(|ep| ep.value)
+    }
+
     /// The deployment to price a model with: what ran where it names an engine that is known,
     /// else what is claimed.
     pub(super) fn effective(&self) -> Option<&Deployment> {

@@ -1,37 +1,55 @@
 //! The report: one value that JSON serialises and every view is made from.
 
+mod answer;
+pub mod baseline;
 mod build;
 mod collectives;
 mod deployment;
+mod facts;
 mod html;
 mod info;
+mod kernel_rows;
 mod model;
 mod ops;
+mod profile;
+pub mod saved;
 mod steps;
 mod summary;
 mod typical;
 mod view;
+mod whatif;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
+pub use answer::{Answer, TypicalCategory, TypicalRow};
+pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
 pub use html::{Figure, Figures};
 pub use info::InfoReport;
+pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
-pub use steps::StepsReport;
+pub use saved::SavedReport;
+pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
 
-use crate::analysis::{CollectiveRow, CopyRow, KernelRow, LateRank, LaunchStats, Overlap, StartUp};
+use crate::analysis::{
+    CollectiveRow, CopyRow, ExpertBalance, KernelRow, LateRank, LaunchStats, Overlap, StartUp,
+};
+use crate::attribute::LayerHeat;
 use crate::capture::{Gpu, TraceKind};
 use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
-use crate::segment::StepsSummary;
+use crate::model::Provenance;
+use crate::segment::{Selected, StepsSummary};
+use crate::whatif::{Ceiling, WhatIfResult};
 
 /// The `schema` of a [`Report`].
 pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
@@ -49,6 +67,8 @@ pub struct Report {
     pub generator: String,
     /// What the captures are.
     pub capture: CaptureSection,
+    /// The bottleneck, its cause and what to try first.
+    pub answer: Answer,
     /// How much of the kernels' time has a category.
     pub classification: ClassificationSection,
     /// The model and its floors; null when no config was given.
@@ -56,11 +76,17 @@ pub struct Report {
     /// How the engine was started: as the capture recorded it and as a file claims; null where
     /// neither is known.
     pub deployment: Option<DeploymentSection>,
+    /// Which steps the report is about; null for all. Sections of whole captures (`capture`,
+    /// `classification`, phase `all`, `rank_times`, `rank_breakdown`, `top_kernels`, `memory`,
+    /// `launches`, `start_up`, `overlap`) take no notice of it.
+    pub selection: Option<Selected>,
     /// How steps were found, and what they are per phase and batch.
     pub steps: StepsSummary,
     /// Where the time of all ranks together goes, longest first: of the steps of each phase and
     /// batch, and of the whole capture (phase `all`).
     pub breakdown: Vec<BreakdownRow>,
+    /// A typical step of each phase and batch, those that take most time first.
+    pub typical: Vec<TypicalRow>,
     /// The time in which nothing ran, by phase, batch and cause, longest first.
     pub idle: Vec<IdleRow>,
     /// The calls that idle time of steps is put down to, by phase and batch, longest first.
@@ -83,10 +109,15 @@ pub struct Report {
     pub start_up: Vec<StartUp>,
     /// Model operations by phase and batch, against their floors; null when no config was given.
     pub ops: Option<Vec<OpSection>>,
+    /// What each layer takes by operation (without a config: by category), by phase and batch, and
+    /// which of them are out of line; none where no layers are to be seen.
+    pub layers: Vec<LayerHeat>,
     /// Collectives matched over ranks, by phase and batch; `outside` for those in no step.
     pub collectives: Vec<CollectiveSection>,
     /// Which rank arrives late at the collectives of steps, and what it did longer.
     pub late: Vec<LateSection>,
+    /// How evenly the experts' work is spread over ranks, by phase and batch.
+    pub experts: Vec<ExpertSection>,
     /// Communication beside computation on each rank.
     pub overlap: Vec<Overlap>,
     /// What follows from all this, with its size and what to try: limits of the capture that
@@ -94,6 +125,13 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<Expected>>,
+    /// What hypotheses make of the steps of each phase and batch; null when none was given.
+    pub what_if: Option<Vec<WhatIfResult>>,
+    /// What each part of the steps of each phase and batch would give at its floor, or at nothing
+    /// where it has none; what would give most first.
+    pub ceilings: Vec<Ceiling>,
+    /// An earlier report beside this one; null when none was given.
+    pub baseline: Option<BaselineSection>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,
@@ -227,6 +265,20 @@ pub struct CollectiveSection {
     /// The figures.
     #[serde(flatten)]
     pub row: CollectiveRow,
+    /// What NCCL's own model expects of one such collective in isolation, in ns; null where
+    /// message, link or partners are unknown.
+    pub expected_ns: Option<i64>,
+    /// The least that one can take on the link, in ns.
+    pub floor_ns: Option<i64>,
+    /// The link that the ranks are taken to use: `nvlink`, `pcie` or `network`.
+    pub link: Option<&'static str>,
+    /// Its rated bandwidth in one direction.
+    pub link_bandwidth_bytes_per_s: Option<f64>,
+    /// `busbw_bytes_per_s` over that.
+    pub link_share: Option<f64>,
+    /// What `op`, `message_bytes`, `algbw_bytes_per_s`, `busbw_bytes_per_s` and `link` rest on, where
+    /// they are known.
+    pub provenance: BTreeMap<&'static str, Provenance>,
 }
 
 /// How late a rank is in the collectives of the steps of one phase and batch.
@@ -240,6 +292,19 @@ pub struct LateSection {
     /// The figures.
     #[serde(flatten)]
     pub late: LateRank,
+}
+
+/// How evenly experts work in the steps of one phase and batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExpertSection {
+    /// The phase, or `outside` of all steps.
+    pub phase: &'static str,
+    /// Requests of the steps; null where unknown or outside.
+    pub batch: Option<u32>,
+    /// The figures.
+    #[serde(flatten)]
+    pub balance: ExpertBalance,
 }
 
 /// A category's part of the time.

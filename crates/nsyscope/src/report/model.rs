@@ -103,6 +103,10 @@ pub struct StepFloorRow {
     pub communication_expected_ns: Option<f64>,
     /// The median step as it was measured.
     pub wall_ns: f64,
+    /// `floor_ns` over `tokens`.
+    pub floor_per_token_ns: Option<f64>,
+    /// `wall_ns` over `tokens`.
+    pub wall_per_token_ns: f64,
     /// `floor_ns` over `wall_ns`; more than 1 means that model, deployment or token count is wrong.
     pub efficiency: Option<f64>,
 }
@@ -229,9 +233,12 @@ impl ModelSection {
                 };
                 let tokens = tokens.round() as u64;
                 let work = match phase.phase {
-                    Phase::Decode => {
-                        Work::decode(u64::from(requests), context.context.unwrap_or(1))
-                    }
+                    Phase::Decode => Work::Decode {
+                        batch: u64::from(requests),
+                        context: context.context.unwrap_or(1),
+                        // Beside its own token, the drafts that a request verifies.
+                        speculative: (tokens / u64::from(requests).max(1)).saturating_sub(1),
+                    },
                     Phase::Prefill => {
                         Work::Prefill { tokens, batch: u64::from(requests), cached: 0 }
                     }
@@ -257,6 +264,8 @@ impl ModelSection {
                     communication_floor_ns: floor.communication,
                     communication_expected_ns: floor.communication_expected,
                     wall_ns: batch.wall_ns.p50,
+                    floor_per_token_ns: floor.total.map(|ns| ns / tokens.max(1) as f64),
+                    wall_per_token_ns: batch.wall_ns.p50 / tokens.max(1) as f64,
                     efficiency: floor.total.map(|ns| ns / batch.wall_ns.p50.max(1.0)),
                 });
             }

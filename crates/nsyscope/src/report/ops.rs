@@ -40,6 +40,8 @@ pub struct OpSection {
     pub k: Option<u64>,
     /// Products at once: heads, or the expected number of distinct experts.
     pub groups: Option<f64>,
+    /// How the model stores its weights; null where it has none.
+    pub weights: Option<String>,
     /// Floating-point operations.
     pub flops: Option<f64>,
     /// Bytes that it must move at least.
@@ -106,6 +108,7 @@ fn of_phase(phase: &PhaseOps) -> Vec<OpSection> {
             n: None,
             k: None,
             groups: None,
+            weights: None,
             flops: None,
             bytes: None,
             flops_per_s: None,
@@ -136,6 +139,7 @@ fn section(phase: &PhaseOps, row: &OpRow, steps: f64) -> OpSection {
         n: row.n,
         k: row.k,
         groups: row.groups,
+        weights: row.weights.clone(),
         flops: row.flops,
         bytes: row.bytes,
         flops_per_s: row.flops_per_s,

@@ -13,6 +13,9 @@ use crate::run::Run;
 use crate::segment::{Phase, RankSteps, Step, Steps};
 use crate::{Error, ErrorKind, Result};
 
+use super::kernel_rows::{StepKernelRow, kernel_grid, kernel_rows};
+use super::steps::KERNELS_NOTE;
+
 /// The median step of a phase and batch: where its wall time went, by kind of layer, category and
 /// kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +45,11 @@ pub struct TypicalStep {
     pub families: Vec<FamilyRow>,
     /// By kind of layer and category, longest first.
     pub parts: Vec<PartRow>,
+    /// The step's kernels, copies and fills in order of start, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_rows: Option<Vec<StepKernelRow>>,
+    /// The start of the step in ns on the capture's clock.
+    pub start_ns: i64,
 }
 
 /// How long the steps of one rank, phase and batch take.
@@ -341,7 +349,25 @@ impl TypicalStep {
             spread,
             families,
             parts,
+            kernel_rows: None,
+            start_ns: step.start_ns,
         }
+    }
+
+    /// Adds the kernels of the step; the arguments must be those that this was made from.
+    #[must_use]
+    pub fn with_kernels(
+        mut self,
+        run: &Run,
+        classes: &Classes,
+        steps: &Steps,
+        attribution: Option<&Attribution>,
+    ) -> Self {
+        let found =
+            steps.iter().find(|(rank, step)| (rank.rank, step.index) == (self.rank, self.index));
+        self.kernel_rows =
+            found.map(|(rank, step)| kernel_rows(run, classes, rank, step, attribution));
+        self
     }
 
     /// For a terminal.
@@ -396,6 +422,11 @@ impl TypicalStep {
             format::ns(self.idle_ns)
         ));
         blocks.push(Block::Paragraph(format!("{}.", families.join(", "))));
+        if let Some(rows) = &self.kernel_rows {
+            blocks.push(Block::Grid(kernel_grid(rows, self.start_ns)));
+            blocks.push(Block::Paragraph(KERNELS_NOTE.to_owned()));
+            return Document(blocks);
+        }
         let by_op = self.parts.iter().any(|part| part.op.is_some());
         let mut grid = Grid::new(&[
             ("share", Kind::Number),

@@ -8,7 +8,6 @@
 mod bands;
 mod bins;
 mod joins;
-mod layer_grid;
 pub mod palette;
 mod strip;
 mod timeline;
@@ -17,7 +16,6 @@ mod window;
 pub use bands::{Band, LayerBand};
 pub use bins::Bins;
 pub use joins::{Join, JoinMember};
-pub use layer_grid::{LayerGrid, LayerGridRow};
 pub use strip::{StepStrip, StripStep};
 pub use timeline::{Block, Lane, RankScene, Timeline, TimelineOptions};
 pub use window::Window;

@@ -12,7 +12,7 @@ use super::passes::{self, End};
 use super::pick::mode;
 use super::roles::{CORE, EMBEDDING, GRAPH, SAMPLE, SEND_RECV, WHOLE};
 use super::sequence::{Sequence, sequences};
-use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
+use super::step::{Confidence, LeftOut, Outside, Phase, RankSteps, Step, StepMethod, Steps};
 use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
@@ -93,7 +93,7 @@ impl Steps {
         }
         let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
             .unwrap_or(StepMethod::None);
-        Self { method, ranks }
+        Self { method, ranks, selected: None }
     }
 
     /// All steps, by rank, then in order.
@@ -345,6 +345,7 @@ fn resolve(
             kernels: 0,
             graph_launches: 0,
             layers: Vec::new(),
+            place: 0,
         };
         let own = |&i: &usize| step_of[i] == at as u32;
         let range = (first as usize).min(last as usize)..last as usize;
@@ -399,6 +400,7 @@ fn resolve(
         outside: Outside::default(),
         activities: sequence.activities,
         step_of,
+        left_out: LeftOut::default(),
     };
     out.measure_outside();
     out
@@ -422,5 +424,6 @@ fn number(steps: &mut Vec<Step>, step_of: &mut [u32]) {
     }
     for (i, step) in steps.iter_mut().enumerate() {
         step.index = i as u32;
+        step.place = i as u32;
     }
 }

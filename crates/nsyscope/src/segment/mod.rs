@@ -15,7 +15,9 @@ mod nvtx;
 mod passes;
 mod phase_time;
 mod pick;
+mod replays;
 mod roles;
+mod select;
 mod sequence;
 mod step;
 mod summary;
@@ -26,6 +28,8 @@ pub use find::StepOptions;
 pub use layers::{Layer, LayerKind};
 pub(crate) use phase_time::all_ranks as phase_times_of_all;
 pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times, rank_phase_times};
+pub use replays::GraphReplay;
+pub use select::{Selected, Selection, StepRange};
 pub use step::{
     Confidence, Outside, OutsideTime, Phase, RankSteps, Step, StepMethod, Steps, Tokens, Witness,
 };

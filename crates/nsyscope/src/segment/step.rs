@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::layers::Layer;
 use super::phase_time::PhaseKey;
+use super::select::Selected;
 use crate::analysis::Activity;
 use crate::capture::NONE;
 
@@ -153,7 +154,7 @@ pub struct Tokens {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// Its number on the rank, from 0.
+    /// Its number on the rank, from 0, among all steps that were found.
     pub index: u32,
     /// The start of its first GPU activity, in ns on the capture's clock.
     pub start_ns: i64,
@@ -178,6 +179,8 @@ pub struct Step {
     pub graph_launches: u32,
     /// Its layers in order; empty where none can be seen.
     pub layers: Vec<Layer>,
+    /// Its place in [`RankSteps::steps`], which is its number until some are left out.
+    pub(super) place: u32,
 }
 
 impl Step {
@@ -228,11 +231,20 @@ pub struct RankSteps {
     pub confidence: Confidence,
     /// Why, in one sentence.
     pub reason: String,
-    /// The steps in order of start.
+    /// The steps in order of start; after [`Steps::select`] the selected ones.
     pub steps: Vec<Step>,
-    /// What belongs to none.
+    /// What belongs to no step, selected or not.
     pub outside: Outside,
     pub(super) activities: Vec<Activity>,
+    pub(super) step_of: Vec<u32>,
+    pub(super) left_out: LeftOut,
+}
+
+/// Steps that were found and are not looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    pub(super) steps: Vec<Step>,
+    /// As [`RankSteps::step_of`]; empty where nothing was selected.
     pub(super) step_of: Vec<u32>,
 }
 
@@ -242,19 +254,38 @@ impl RankSteps {
         &self.activities
     }
 
-    /// The step of each of them (an index into `steps`); [`NONE`] where outside.
+    /// The step of each of them (an index into `steps`); [`NONE`] where outside or left out.
     pub fn step_of(&self) -> &[u32] {
         &self.step_of
     }
 
-    /// The activities of a step, with their index in [`RankSteps::activities`].
+    /// The activities of one of `steps`, with their index in [`RankSteps::activities`].
     pub fn activities_of(&self, step: &Step) -> impl Iterator<Item = (usize, &Activity)> {
-        let (first, last, index) = (step.first as usize, step.last as usize, step.index);
+        self.own(&self.step_of, step)
+    }
+
+    /// The steps that [`Steps::select`] left out, in order of start.
+    pub fn left_out(&self) -> &[Step] {
+        &self.left_out.steps
+    }
+
+    /// The activities of one of [`RankSteps::left_out`].
+    pub fn activities_left_out(&self, step: &Step) -> impl Iterator<Item = (usize, &Activity)> {
+        self.own(&self.left_out.step_of, step)
+    }
+
+    fn own<'a>(
+        &'a self,
+        step_of: &'a [u32],
+        step: &Step,
+    ) -> impl Iterator<Item = (usize, &'a Activity)> {
+        let (first, last, place) = (step.first as usize, step.last as usize, step.place);
         self.activities[first..last]
             .iter()
+            .zip(&step_of[first..last])
             .enumerate()
-            .map(move |(i, activity)| (first + i, activity))
-            .filter(move |&(i, _)| self.step_of[i] == index)
+            .filter(move |(_, (_, of))| **of == place)
+            .map(move |(i, (activity, _))| (first + i, activity))
     }
 
     /// Fills in `outside` from `step_of`.
@@ -308,4 +339,6 @@ pub struct Steps {
     pub method: StepMethod,
     /// The ranks, by number.
     pub ranks: Vec<RankSteps>,
+    /// What [`Steps::select`] selected; `None`: every step.
+    pub selected: Option<Selected>,
 }

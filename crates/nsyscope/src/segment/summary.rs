@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::layers::LayerKind;
+use super::layers::{Layer, LayerKind};
+use super::select::Selected;
 use super::step::{Confidence, Outside, Phase, RankSteps, Step, StepMethod, Steps};
-use crate::analysis::{Distribution, WallTime};
+use crate::analysis::{Distribution, WallTime, share};
 
 /// The steps of a run in figures: a report's `steps`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,7 +17,7 @@ pub struct StepsSummary {
     pub confidence: Confidence,
     /// By phase, those that occur.
     pub phases: Vec<PhaseSummary>,
-    /// Per rank how steps were found, and what belongs to none.
+    /// Per rank (that was selected) how steps were found, and what belongs to none.
     pub ranks: Vec<RankSummary>,
 }
 
@@ -112,18 +113,14 @@ impl StepsSummary {
                 Some(PhaseSummary { phase, count, tokens_per_step, wall_ns, tokens_per_s, batches })
             })
             .collect();
+        let rank = steps.selected.and_then(|selected| selected.by.rank);
+        let ranks =
+            || steps.ranks.iter().filter(|known| rank.is_none_or(|rank| known.rank == rank));
         Self {
             method: steps.method,
-            confidence: steps
-                .ranks
-                .iter()
-                .map(|rank| rank.confidence)
-                .min()
-                .unwrap_or(Confidence::Low),
+            confidence: ranks().map(|rank| rank.confidence).min().unwrap_or(Confidence::Low),
             phases,
-            ranks: steps
-                .ranks
-                .iter()
+            ranks: ranks()
                 .map(|rank| RankSummary {
                     rank: rank.rank,
                     method: rank.method,
@@ -191,6 +188,8 @@ pub struct StepsRows {
     pub schema: &'static str,
     /// How most steps were found.
     pub method: StepMethod,
+    /// Which steps were selected; null for all.
+    pub selection: Option<Selected>,
     /// One row a step, by rank, then in order.
     pub steps: Vec<StepRow>,
 }
@@ -235,7 +234,7 @@ pub struct StepRow {
 }
 
 /// One layer of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LayerRow {
     /// Its number.
@@ -246,6 +245,11 @@ pub struct LayerRow {
     pub start_ns: i64,
     /// The end of its last activity.
     pub end_ns: i64,
+    /// `end_ns - start_ns`.
+    pub wall_ns: i64,
+    /// How far that is from the (lower) median of the step's layers of the same kind, as a fraction
+    /// of it: 0.05 is 5 % longer. Null where there is no other layer of the kind.
+    pub deviation: Option<f64>,
 }
 
 impl StepsRows {
@@ -262,7 +266,7 @@ impl StepsRows {
                 rank.steps.iter().zip(times).map(|(step, time)| row(rank, step, time, layers))
             })
             .collect();
-        Self { schema: Self::SCHEMA, method: steps.method, steps: rows }
+        Self { schema: Self::SCHEMA, method: steps.method, selection: steps.selected, steps: rows }
     }
 }
 
@@ -284,16 +288,34 @@ fn row(rank: &RankSteps, step: &Step, time: &WallTime, layers: bool) -> StepRow 
         layers: step.layers.len() as u32,
         kernels: step.kernels,
         graph_launches: step.graph_launches,
-        layer_spans: layers.then(|| {
-            step.layers
-                .iter()
-                .map(|layer| LayerRow {
-                    index: layer.index,
-                    kind: layer.kind,
-                    start_ns: layer.start_ns,
-                    end_ns: layer.end_ns,
-                })
-                .collect()
-        }),
+        layer_spans: layers.then(|| layer_rows(step)),
     }
+}
+
+fn layer_rows(step: &Step) -> Vec<LayerRow> {
+    let wall = |layer: &Layer| layer.end_ns - layer.start_ns;
+    let usual = |kind: LayerKind| {
+        let mut alike: Vec<i64> =
+            step.layers.iter().filter(|layer| layer.kind == kind).map(wall).collect();
+        let last = alike.len().checked_sub(1).filter(|last| *last > 0)?;
+        Some(*alike.select_nth_unstable(last / 2).1)
+    };
+    let (dense, moe) = (usual(LayerKind::Dense), usual(LayerKind::Moe));
+    step.layers
+        .iter()
+        .map(|layer| {
+            let usual = match layer.kind {
+                LayerKind::Dense => dense,
+                LayerKind::Moe => moe,
+            };
+            LayerRow {
+                index: layer.index,
+                kind: layer.kind,
+                start_ns: layer.start_ns,
+                end_ns: layer.end_ns,
+                wall_ns: wall(layer),
+                deviation: usual.map(|usual| share(wall(layer) - usual, usual)),
+            }
+        })
+        .collect()
 }

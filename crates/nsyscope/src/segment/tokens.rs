@@ -31,6 +31,8 @@ struct Entry {
     minus: u32,
     pick: Pick,
     most: Option<u32>,
+    #[serde(default)]
+    several: bool,
     #[expect(dead_code, reason = "says where the fact comes from")]
     source: String,
 }
@@ -65,6 +67,8 @@ struct Rule {
     minus: u32,
     pick: Pick,
     most: u32,
+    /// Whether a request may have several tokens read back: it verifies drafts.
+    several: bool,
 }
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
@@ -81,6 +85,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
             minus: entry.minus,
             pick: entry.pick,
             most: entry.most.unwrap_or(u32::MAX),
+            several: entry.several,
         })
         .collect()
 });
@@ -231,6 +236,11 @@ impl Evidence {
         votes.into_iter().map(|v| v.value)
     }
 
+    /// The requests whose drafts the step verifies.
+    fn verified(&self) -> Option<u32> {
+        self.best(Gives::Requests, |vote| RULES[vote.rule as usize].several).map(|(_, v)| v.value)
+    }
+
     /// The tokens that the step's inputs were uploaded for, where pieces of it were padded to a
     /// graph's size and even attention between them ran on all `rows`.
     fn unpadded(&self, rows: u32, batch: Option<u32>) -> Option<u32> {
@@ -243,13 +253,16 @@ impl Evidence {
 
     /// Bytes a token of the copy to the host, where a kernel confirms the number of requests.
     fn element(&self) -> Option<u64> {
-        let bytes = self.read?;
+        let bytes = self.read.filter(|_| self.verified().is_none())?;
         self.requests().find_map(|n| ELEMENTS.into_iter().find(|e| e * u64::from(n) == bytes))
     }
 }
 
 /// Sizes of a token id on its way to the host, in bytes.
 const ELEMENTS: [u64; 2] = [8, 4];
+
+/// No engine drafts more tokens than this for a request.
+const MOST_DRAFTED: u32 = 16;
 
 /// Bytes a token id of a rank's copies to the host, where its steps agree on one.
 pub(super) fn element_size(evidence: &[Evidence]) -> Option<u64> {
@@ -288,7 +301,9 @@ pub(super) fn infer(
     } else {
         match (phase, rows, batch) {
             // Of a padded graph only the requests are real.
-            (Phase::Decode, Some(rows), Some(batch)) if full_graph && rows > batch => {
+            (Phase::Decode, Some(rows), Some(batch))
+                if full_graph && rows > batch && evidence.verified().is_none() =>
+            {
                 Some((batch, Witness::Batch))
             }
             (_, Some(rows), batch) => match evidence.unpadded(rows, batch) {
@@ -323,6 +338,9 @@ pub(super) fn infer(
 
 /// The number of requests that two signs agree on, or that the only one gives.
 fn requests(evidence: &Evidence, element: Option<u64>, rows: Option<u32>) -> Option<u32> {
+    if let Some(verified) = evidence.verified() {
+        return Some(verified);
+    }
     let Some(bytes) = evidence.read else { return evidence.requests().next() };
     let sizes = || ELEMENTS.into_iter().filter(|e| element.is_none_or(|known| known == *e));
     let agrees = |n: u32| sizes().any(|e| e * u64::from(n) == bytes);
@@ -339,6 +357,11 @@ fn phase(evidence: &Evidence, rows: Option<u32>, batch: Option<u32>, full_graph:
         // Engines record whole passes as graphs for decode only.
         _ if full_graph => Phase::Decode,
         (Some(rows), Some(batch)) if rows == batch => Phase::Decode,
+        // Each request brings its last token and as many drafts as the others.
+        (Some(rows), Some(batch)) if rows > batch && evidence.verified().is_some() => {
+            let drafted = rows % batch == 0 && rows / batch <= MOST_DRAFTED;
+            if drafted { Phase::Decode } else { Phase::Mixed }
+        }
         (Some(rows), Some(batch)) if rows > batch => {
             let twice = evidence.kv_writes > 0 && evidence.attention >= 2 * evidence.kv_writes;
             if batch > 1 && twice && evidence.decode >= evidence.kv_writes {
@@ -433,6 +456,29 @@ mod tests {
         assert_eq!((phase, batch), (Phase::Prefill, Some(1)));
         let tokens = tokens.unwrap();
         assert_eq!((tokens.count, tokens.padded), (32, Some(64)));
+    }
+
+    #[test]
+    fn drafts_are_tokens_of_the_requests_that_verify_them() {
+        // Eight requests with three drafts each; the rows of the logits are all 32, and so is
+        // what goes to the host.
+        let votes = [("kv_write.mla", 32), ("verify.rejection", 8), ("sampler.argmax", 32)];
+        for graph in [false, true] {
+            let votes = votes.map(|(id, n)| (id, n, graph && id.starts_with("kv")));
+            let roles = CORE | if graph { GRAPH } else { 0 };
+            let step = evidence(&votes, Some(32 * 4), roles);
+            assert_eq!(step.element(), None, "what a copy holds of each request is not known");
+            let (phase, tokens, batch) = infer(&step, Some(4), Given::default());
+            assert_eq!((phase, batch), (Phase::Decode, Some(8)));
+            assert_eq!(tokens.map(|t| (t.count, t.padded)), Some((32, None)));
+        }
+        // With a prompt beside them they are not all alike.
+        let step = evidence(
+            &[("kv_write.mla", 540, false), ("verify.rejection", 8, false)],
+            Some(128),
+            CORE,
+        );
+        assert_eq!(infer(&step, None, Given::default()).0, Phase::Mixed);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::run::Run;
 
 use super::super::activities::{ActivityKind, activities};
 use super::super::classes::Classes;
+use super::super::share;
 
 /// How closely the ranks of a collective are tied to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ pub(super) struct RankEvents {
 
 /// Communication beside computation on one rank, in ns of wall time. Kernels only: a copy or a
 /// fill is neither.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Overlap {
     /// The rank.
@@ -90,13 +91,11 @@ pub struct Overlap {
     pub exposed_comm_ns: i64,
     /// Time with other kernels alone.
     pub exposed_compute_ns: i64,
-}
-
-impl Overlap {
     /// The part of communication that computation hides, 0..1.
-    pub fn hidden_share(&self) -> f64 {
-        super::super::share(self.overlapped_ns, self.comm_ns)
-    }
+    pub hidden_share: f64,
+    /// The overlap over the lesser of communication and computation, 0..1: how much of what could
+    /// run side by side did.
+    pub efficiency: f64,
 }
 
 /// Measures two sets of intervals that arrive in order of start, without keeping them: what has
@@ -138,6 +137,9 @@ impl OverlapClock {
         self.advance(self.comm_until.max(self.compute_until));
         self.sum.exposed_comm_ns = self.sum.comm_ns - self.sum.overlapped_ns;
         self.sum.exposed_compute_ns = self.sum.compute_ns - self.sum.overlapped_ns;
+        let lesser = self.sum.comm_ns.min(self.sum.compute_ns);
+        self.sum.hidden_share = share(self.sum.overlapped_ns, self.sum.comm_ns);
+        self.sum.efficiency = share(self.sum.overlapped_ns, lesser);
         self.sum
     }
 }

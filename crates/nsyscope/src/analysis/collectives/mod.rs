@@ -11,9 +11,11 @@
 mod bandwidth;
 mod clock;
 mod events;
+mod experts;
 mod group;
 mod late;
 mod matching;
+mod messages;
 mod nvtx;
 mod steady;
 mod summary;
@@ -26,9 +28,11 @@ use super::classes::Classes;
 pub use bandwidth::bus_factor;
 pub use clock::{ClockAlignment, ClockSource};
 pub use events::Overlap;
+pub use experts::ExpertBalance;
 pub use group::{Call, CallMember, CollectiveGroup};
 pub use late::{LateRank, Longer};
-pub use summary::{CollectiveRow, RankCollectives, Skew, UnmatchedRow};
+pub use messages::NvtxMessages;
+pub use summary::{CollectiveRow, Message, RankCollectives, Skew, UnmatchedRow};
 
 use events::{Event, Item, Key};
 use group::{Arrival, Unmatched};

@@ -9,6 +9,7 @@ use super::super::share;
 use super::bandwidth::{bus_factor, bytes_per_s};
 use super::group::Call;
 use super::{Collectives, steady};
+use crate::model::Provenance;
 
 /// The collectives of one kind and kernel function among the same ranks (and, where known, of one
 /// message size). Which library and which data type carry a kind out goes with its message sizes,
@@ -127,7 +128,18 @@ pub(super) struct BucketKey<'a> {
     pub(super) kernel: &'a str,
     /// The ranks, ascending.
     pub(super) group: Vec<u32>,
-    pub(super) message: Option<u64>,
+    pub(super) message: Message,
+}
+
+/// What is known of one collective beside its kernels. Rows are told apart by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Message {
+    /// The model's operation.
+    pub op: Option<&'static str>,
+    /// Bytes, as nccl-tests counts them ([`bus_factor`]).
+    pub bytes: Option<u64>,
+    /// What the bytes rest on.
+    pub provenance: Option<Provenance>,
 }
 
 /// The calls of one row, side by side.
@@ -141,13 +153,30 @@ impl Collectives {
         keep: impl Fn(&Call<'a>) -> bool,
         bytes: impl Fn(&Call<'a>) -> Option<u64>,
     ) -> Vec<CollectiveRow> {
-        self.buckets(keep, bytes).into_iter().map(|(key, calls)| row(key, &calls)).collect()
+        let message = |call: &Call<'a>| Message { bytes: bytes(call), ..Message::default() };
+        self.rows_by_message(None, keep, message).into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// As [`Self::rows`], by all that is known of a call; with a rank, its times alone: `time_ns`,
+    /// `wait_ns`, `transfer_ns` and the times and waits of `skew` are that rank's. Arrivals,
+    /// completion and bandwidth are the group's all the same. `keep` should then let calls of that
+    /// rank through only.
+    pub fn rows_by_message<'a>(
+        &'a self,
+        rank: Option<u32>,
+        keep: impl Fn(&Call<'a>) -> bool,
+        message: impl Fn(&Call<'a>) -> Message,
+    ) -> Vec<(Message, CollectiveRow)> {
+        let buckets = self.buckets(keep, message).into_iter();
+        buckets.map(|(key, calls)| (key.message, row(key, &calls, rank))).collect()
     }
 
     /// Sums up what `keep` lets through, by kind, ranks and rank.
     pub fn rank_rows<'a>(&'a self, keep: impl Fn(&Call<'a>) -> bool) -> Vec<RankCollectives> {
         let mut out = Vec::new();
-        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in
+            self.buckets(keep, |_| Message::default())
+        {
             let mut of: BTreeMap<u32, (i64, i64, u64)> =
                 group.iter().map(|&rank| (rank, (0, 0, 0))).collect();
             for call in &calls {
@@ -200,15 +229,15 @@ impl Collectives {
     pub(super) fn buckets<'a>(
         &'a self,
         keep: impl Fn(&Call<'a>) -> bool,
-        bytes: impl Fn(&Call<'a>) -> Option<u64>,
+        message: impl Fn(&Call<'a>) -> Message,
     ) -> BTreeMap<BucketKey<'a>, Bucket<'a>> {
         let mut out: BTreeMap<_, Bucket<'a>> = BTreeMap::new();
         for group in self.groups() {
             let ranks = group.ranks();
             let name = group.name();
-            let mut parts: BTreeMap<(&str, Option<u64>), Bucket<'a>> = BTreeMap::new();
+            let mut parts: BTreeMap<(&str, Message), Bucket<'a>> = BTreeMap::new();
             for call in group.calls().filter(&keep) {
-                parts.entry((call.kind(), bytes(&call))).or_default().push(call);
+                parts.entry((call.kind(), message(&call))).or_default().push(call);
             }
             for ((kind, message), mut calls) in parts {
                 let group = ranks.clone();
@@ -220,28 +249,36 @@ impl Collectives {
     }
 }
 
-fn row(key: BucketKey<'_>, calls: &[Call<'_>]) -> CollectiveRow {
+/// Kernel time and wait in a call, of all ranks or of one.
+fn times(call: &Call<'_>, rank: Option<u32>) -> (i64, i64) {
+    let members = call.members().filter(|member| rank.is_none_or(|rank| member.rank == rank));
+    members.fold((0, 0), |(time, wait), m| (time + m.duration_ns, wait + m.wait_ns))
+}
+
+fn row(key: BucketKey<'_>, calls: &[Call<'_>], rank: Option<u32>) -> CollectiveRow {
     let BucketKey { kind, kernel, group, message } = key;
     let several = group.len() > 1;
     let mut last: BTreeMap<u32, u64> = group.iter().map(|&rank| (rank, 0)).collect();
     let (mut time_ns, mut wait) = (0, 0);
     for call in calls {
-        time_ns += call.arrivals().iter().map(|arrival| arrival.duration).sum::<i64>();
-        wait += call.wait_ns();
+        let of = times(call, rank);
+        time_ns += of.0;
+        wait += of.1;
         *last.entry(call.last_rank()).or_default() += 1;
     }
     let mut completions: Vec<i64> = calls.iter().map(Call::completion_ns).collect();
     let completion = several.then(|| Distribution::of(&mut completions)).flatten();
     let algbw = message
+        .bytes
         .zip(completion)
         .and_then(|(bytes, time)| bytes_per_s(bytes.saturating_mul(time.calls), time.total_ns));
     let busbw = algbw.zip(bus_factor(kind, group.len())).map(|(algbw, factor)| algbw * factor);
     CollectiveRow {
         kind: kind.to_owned(),
-        op: None,
+        op: message.op.map(str::to_owned),
         ranks: group.len() as u32,
         calls: calls.len() as u64,
-        message_bytes: message,
+        message_bytes: message.bytes,
         time_ns,
         wait_ns: several.then_some(wait),
         transfer_ns: several.then_some(time_ns - wait),
@@ -255,31 +292,29 @@ fn row(key: BucketKey<'_>, calls: &[Call<'_>]) -> CollectiveRow {
         } else {
             BTreeMap::new()
         },
-        skew: if several { skew(calls) } else { None },
+        skew: if several { skew(calls, rank) } else { None },
         kernel: kernel.to_owned(),
         group,
     }
 }
 
-fn skew(calls: &[Call<'_>]) -> Option<Skew> {
+fn skew(calls: &[Call<'_>], rank: Option<u32>) -> Option<Skew> {
     let mut spreads: Vec<i64> = calls.iter().map(Call::spread_ns).collect();
     let spread = Distribution::of(&mut spreads)?;
     let fence_ns = steady::fence(&mut spreads);
-    let mut waits: Vec<i64> = calls.iter().map(Call::wait_ns).collect();
+    let mut waits: Vec<i64> = calls.iter().map(|call| times(call, rank).1).collect();
     let all: i64 = waits.iter().sum();
     let top = waits.len().div_ceil(100);
     waits.sort_unstable_by_key(|&wait| std::cmp::Reverse(wait));
     let steady = || calls.iter().filter(|call| call.spread_ns() <= fence_ns);
-    let steady_wait_ns = steady().map(Call::wait_ns).sum();
+    let steady_wait_ns = steady().map(|call| times(call, rank).1).sum();
     let mut within: Vec<i64> = steady().map(Call::spread_ns).collect();
     let within = Distribution::of(&mut within)?;
     Some(Skew {
         spread,
         fence_ns,
         steady_calls: within.calls,
-        steady_time_ns: steady()
-            .flat_map(|call| call.arrivals().iter().map(|arrival| arrival.duration))
-            .sum(),
+        steady_time_ns: steady().map(|call| times(call, rank).0).sum(),
         steady_wait_ns,
         steady_spread_p50_ns: within.p50_ns,
         outlier_calls: spread.calls - within.calls,

@@ -25,7 +25,7 @@ pub(super) fn whole_graphs(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         )
         .because("captures", Figure::Count(count))
         .try_this(
-            "Record with --cuda-graph-trace=node (nsyscope record does); until then only the time \
+            "Record with --cuda-graph-trace=node (nsyscope record does). Until then only the time \
              of whole replays can be relied on.",
         ),
     );

@@ -2,7 +2,7 @@
 //! collective costs whatever its size, or by the bytes on the link.
 
 use crate::analysis::{CollectiveRow, LateRank, Longer};
-use crate::findings::facts::{Facts, PhaseFacts};
+use crate::findings::facts::{CategoryFacts, Facts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding};
 use crate::format;
 use crate::text;
@@ -21,23 +21,36 @@ const BYTES_DECIDE: f64 = 0.5;
 
 pub(super) fn find(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     for phase in &facts.phases {
-        let exposed = phase.family_ns("comm");
-        if phase.part(exposed) >= BOUND && !phase.warms_up() {
-            of_phase(phase, exposed, out);
+        if phase.part(phase.family_ns("comm")) < BOUND || phase.warms_up() {
+            continue;
+        }
+        // Each kind has its own cause and cure; what is small beside the largest is left.
+        for (i, category) in phase.of_family("comm").enumerate() {
+            if i == 0 || phase.part(category.exposed_ns) >= BOUND / 2.0 {
+                of_category(phase, category, out);
+            }
         }
     }
 }
 
-fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
-    let largest = phase.collectives.iter().max_by_key(|row| row.time_ns).copied();
+/// Whether collectives of this kind are of a category; an all-to-all is sends and receives.
+fn is_of(kind: &str, category: &str) -> bool {
+    let name = category.strip_prefix("comm/").unwrap_or(category);
+    kind == name || (kind == "all_to_all" && name == "send_recv")
+}
+
+fn of_category(phase: &PhaseFacts<'_>, category: &CategoryFacts, out: &mut Vec<Finding>) {
+    let exposed = category.exposed_ns;
+    let rows = || phase.collectives.iter().filter(|row| is_of(&row.kind, &category.category));
+    let largest = rows().max_by_key(|row| row.time_ns).copied();
     let Some((row, skew)) = largest.and_then(|row| Some((row, row.skew?))) else {
-        out.push(unsplit(phase, exposed));
+        out.push(unsplit(phase, category));
         return;
     };
     let steady_wait = crate::analysis::share(skew.steady_wait_ns, skew.steady_time_ns);
     // Steady calls alone would miss a wait that comes once in every step: transfer is never more
     // than was measured on average.
-    let measured: i64 = phase.collectives.iter().map(|r| r.transfer_ns.unwrap_or(r.time_ns)).sum();
+    let measured: i64 = rows().map(|row| row.transfer_ns.unwrap_or(row.time_ns)).sum();
     let transfer = (exposed as f64 * (1.0 - steady_wait)).round() as i64;
     let transfer = transfer.min(measured / phase.steps.max(1) as i64);
     let wait = exposed - transfer;
@@ -58,7 +71,7 @@ fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
             .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
         out.push(split(match late {
             Some(late) => straggler(phase, late, wait),
-            None => skewed(phase, row, wait, skew.steady_spread_p50_ns),
+            None => skewed(phase, row, (wait, transfer), skew.steady_spread_p50_ns),
         }));
     }
     if phase.part(transfer) >= PART {
@@ -67,20 +80,19 @@ fn of_phase(phase: &PhaseFacts<'_>, exposed: i64, out: &mut Vec<Finding>) {
 }
 
 /// One rank was captured, or none could be matched.
-fn unsplit(phase: &PhaseFacts<'_>, exposed: i64) -> Finding {
-    let most = phase.of_family("comm").next();
+fn unsplit(phase: &PhaseFacts<'_>, category: &CategoryFacts) -> Finding {
+    let exposed = category.exposed_ns;
     Finding::of_phase(
         "communication.exposed",
         phase,
         exposed,
         format!(
-            "{}: {} is communication that nothing hides; whether it waits or transfers cannot be \
-             told from one rank",
-            capital(&phase.label()),
+            "{} is {} that nothing hides; whether it waits or transfers cannot be told from one rank",
             format::percent(phase.part(exposed)),
+            category.category,
         ),
     )
-    .and("category", most.map(|c| Figure::Text(c.category.clone())))
+    .because("category", Figure::Text(category.category.clone()))
     .because("communication_ns", Figure::Ns(exposed))
     .because("communication_share", Figure::Share(phase.part(exposed)))
     .try_this("Capture every rank of the group, and give all captures to one report.")
@@ -107,19 +119,27 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
             format!("{each} of {}{kernel}", longer.what)
         })
         .collect();
-    let label = capital(&phase.label());
     let (rank, kind) = (late.rank, &late.kind);
+    // The late rank does not wait, so the others wait for more than the mean of all.
+    let others = late.group.len().saturating_sub(1).max(1) as i64;
+    let waits = format::percent(phase.part(wait * late.group.len() as i64 / others).min(1.0));
+    let after = longer.first().map_or_else(String::new, |longer| {
+        let each = format::ns(longer.ns / late.last_calls.max(1) as i64);
+        format!(", after {each} more of {}", longer.what)
+    });
     let finding = if works || longer.is_empty() {
         Finding::of_phase(
             "communication.straggler",
             phase,
             gain,
-            format!("{label}: rank {rank} is late, the others wait for it in {kind}"),
+            format!(
+                "rank {rank} is late: the others wait for it in {kind} {waits} of a step{after}"
+            ),
         )
         .try_this(format!(
-            "Look at what rank {rank} does longer before its collectives: uneven work (experts, \
-             sequences), a slower GPU or clock. With it as early as the others, a step loses the \
-             gain."
+            "Take from rank {rank} what it does longer than the others. Uneven work (experts, \
+             sequences), a slower GPU or a lower clock are the usual causes; with it as early as \
+             the others, a step loses the gain."
         ))
     } else {
         Finding::of_phase(
@@ -127,14 +147,14 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
             phase,
             gain,
             format!(
-                "{label}: the CPU of rank {rank} launches later than the others', which wait for \
-                 it in {kind}"
+                "the CPU of rank {rank} launches later than the others', which wait for it in \
+                 {kind} {waits} of a step"
             ),
         )
         .try_this(format!(
-            "Launch through CUDA graphs, so that no CPU paces the ranks; else see what the CPU of \
+            "Launch through CUDA graphs, so that no CPU paces the ranks. Else see what the CPU of \
              rank {rank} does (affinity, NUMA node, a busy neighbour, work that rank {rank} alone \
-             has)."
+             has); with it as early as the others, a step loses the gain."
         ))
     };
     finding
@@ -144,25 +164,35 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         .and("longer_before_each", (!told.is_empty()).then(|| Figure::Text(told.join(" and "))))
 }
 
-fn skewed(phase: &PhaseFacts<'_>, row: &CollectiveRow, wait: i64, spread: f64) -> Finding {
+fn skewed(
+    phase: &PhaseFacts<'_>,
+    row: &CollectiveRow,
+    (wait, transfer): (i64, i64),
+    spread: f64,
+) -> Finding {
     Finding::of_phase(
         "communication.skew",
         phase,
         wait,
         format!(
-            "{}: {} is ranks waiting for each other in {}, and no rank is late by itself",
-            capital(&phase.label()),
+            "{} is ranks waiting for each other in {}, none late by itself; {} is transfer",
             format::percent(phase.part(wait)),
-            row.kind
+            row.kind,
+            format::percent(phase.part(transfer)),
         ),
     )
     .because("spread_p50_ns", Figure::Ns(spread.round() as i64))
     .because("ranks", Figure::Count(u64::from(row.ranks)))
-    .try_this(
-        "A faster link or algorithm does not help here. Even out what ranks do between \
-         collectives: launch through CUDA graphs, pin CPU threads, lock GPU clocks; fewer \
-         collectives (fused, or a smaller group) mean fewer waits.",
-    )
+    .try_this(format!(
+        "Even out what ranks do between collectives: {}pin CPU threads, lock GPU clocks. A faster \
+         link or algorithm does not help here; fewer collectives (fused, or a smaller group) mean \
+         fewer waits: half as many, about half of the gain.",
+        if phase.pace.is_some_and(|pace| pace.graph_launches > 0) {
+            ""
+        } else {
+            "launch through CUDA graphs, "
+        },
+    ))
 }
 
 fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding {
@@ -172,7 +202,6 @@ fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding
         .as_ref()
         .and_then(|floor| floor.collectives.iter().find(|known| known.kind == row.kind));
     let calls = row.calls / phase.steps_a_rank.max(1);
-    let label = capital(&phase.label());
     let share = format::percent(phase.part(transfer));
     let bytes_part = floor.map(|floor| floor.transfer_ns / done.max(1.0));
     let finding = match bytes_part {
@@ -180,19 +209,19 @@ fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding
             "communication.bandwidth",
             phase,
             transfer,
-            format!("{label}: {share} is {} at the bandwidth of the link", row.kind),
+            format!("{share} is {} at the bandwidth of the link", row.kind),
         )
         .try_this(
-            "Only fewer bytes or a faster link help: a smaller type for the message, \
-             reduce-scatter with sequence parallelism, a smaller group (TP 4 x DP 2), or overlap \
-             with computation.",
+            "Send fewer bytes: a smaller type for messages, reduce-scatter with sequence \
+             parallelism, a smaller group (TP 4 x DP 2). Half the bytes save about half of the \
+             gain; a faster link, or overlap with computation, helps as well.",
         ),
         None if done >= SHORT_NS => Finding::of_phase(
             "communication.transfer",
             phase,
             transfer,
             format!(
-                "{label}: {share} is the transfer of {}; whether bytes or latency decide depends \
+                "{share} is the transfer of {}; whether bytes or latency decide depends \
                  on the size of its messages, which is unknown",
                 row.kind
             ),
@@ -200,37 +229,37 @@ fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding
         .try_this("Give --config (and --deploy): the model says how large the messages are."),
         // Too long for latency, and far longer than the bytes need.
         Some(part) if done >= SHORT_NS => Finding::of_phase(
-            "communication.latency",
+            "communication.path",
             phase,
             transfer,
             format!(
-                "{label}: {share} is what {} {} cost a step once all ranks are there; its bytes \
-                 need {} of that on the link that the floor counts on, so the path it takes decides",
-                format::count(calls),
+                "{share} is {} on a path far slower than the link, which would need {} of that",
                 row.kind,
                 format::percent(part),
             ),
         )
         .try_this(
-            "See which path it takes (NCCL_DEBUG=INFO): peer-to-peer that is off or impossible \
+            "See which path it takes (NCCL_DEBUG=INFO). Peer-to-peer that is off or impossible \
              (NCCL_P2P_DISABLE, containers without shared memory), a protocol for small messages \
-             (LL) on large ones (NCCL_PROTO), or a slower link than assumed (give it with --link).",
+             (LL) on large ones (NCCL_PROTO), or a slower link than assumed (give it with --link); \
+             on the link itself, the floor of each remains.",
         ),
         _ => Finding::of_phase(
             "communication.latency",
             phase,
             transfer,
             format!(
-                "{label}: {share} is what {} {} cost a step once all ranks are there; they are \
-                 small, so latency decides, not bandwidth",
+                "{share} is the latency of {} small {} a step once all ranks are there, not \
+                 bandwidth",
                 format::count(calls),
                 row.kind
             ),
         )
         .try_this(
-            "Fewer or cheaper collectives: one-shot or multicast all-reduce of the engine in \
-             place of NCCL's, all-reduce fused with the norm behind it, a smaller group, or \
-             data-parallel attention. A larger batch spreads the cost over more tokens.",
+            "Use fewer or cheaper collectives: the engine's one-shot or multicast all-reduce in \
+             place of NCCL's, or one fused with the norm behind it. A smaller group and \
+             data-parallel attention need fewer; a larger batch spreads the cost over more \
+             tokens; the floor of each remains.",
         ),
     };
     finding
@@ -238,12 +267,6 @@ fn moving(phase: &PhaseFacts<'_>, row: &CollectiveRow, transfer: i64) -> Finding
         .because("done_p50_ns", Figure::Ns(done.round() as i64))
         .and("message_bytes", floor.map(|floor| Figure::Bytes(floor.message_bytes as u64)))
         .and("floor_ns", floor.map(|floor| Figure::Ns(floor.floor_ns.round() as i64)))
-}
-
-/// With a capital letter, as a sentence begins.
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 #[cfg(test)]
@@ -387,13 +410,13 @@ mod tests {
             found(Some(&long), None, Some(floor(300_000.0)))[0].0,
             "communication.bandwidth"
         );
-        assert_eq!(found(Some(&long), None, Some(floor(5_000.0)))[0].0, "communication.latency");
+        assert_eq!(found(Some(&long), None, Some(floor(5_000.0)))[0].0, "communication.path");
     }
 
     #[test]
     fn large_messages_on_a_slow_path_are_not_called_small() {
         let (long, short) = (row(0.05, 2_000_000), row(0.05, 30_000));
-        let text = |row: &CollectiveRow| {
+        let of = |row: &CollectiveRow, transfer_ns: f64| {
             let mut phase = samples::phase(10_000_000);
             phase.categories.push(samples::category("comm/all_reduce", 4_000_000));
             phase.collectives.push(row);
@@ -402,15 +425,18 @@ mod tests {
                 kind: "all_reduce",
                 count: 12,
                 message_bytes: 1.6e7,
-                floor_ns: 30_000.0,
-                transfer_ns: 20_000.0,
+                floor_ns: transfer_ns + 10_000.0,
+                transfer_ns,
             });
             phase.floor = Some(facts);
-            moving(&phase, row, 3_800_000).title
+            moving(&phase, row, 3_800_000)
         };
-        assert!(text(&long).contains("its bytes need 1.0 % of that"), "{}", text(&long));
-        assert!(!text(&long).contains("small"));
-        assert!(text(&short).contains("bandwidth of the link"), "{}", text(&short));
+        let path = of(&long, 20_000.0);
+        assert_eq!(path.id, "communication.path");
+        assert!(path.title.contains("need 1.0 % of that"), "{}", path.title);
+        assert_eq!(path.evidence.get("floor_ns"), Some(&Figure::Ns(30_000)));
+        assert_eq!(of(&short, 20_000.0).id, "communication.bandwidth");
+        assert_eq!(of(&short, 1_000.0).id, "communication.latency");
     }
 
     #[test]

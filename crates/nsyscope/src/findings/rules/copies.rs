@@ -1,6 +1,5 @@
 //! Copies that the CPU has to take part in.
 
-use super::communication::capital;
 use crate::causes::Cause;
 use crate::findings::facts::Facts;
 use crate::findings::finding::{Figure, Finding};
@@ -31,18 +30,16 @@ pub(super) fn pageable(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 "copies.pageable",
                 phase,
                 cost,
-                format!(
-                    "{}: copies through pageable host memory, or that the CPU waits for",
-                    capital(&phase.label())
-                ),
+                "copies go through pageable host memory, or keep the CPU waiting",
             )
             .because("pageable_copies_per_step", Figure::Count(phase.pageable.calls / steps))
             .because("bytes_per_step", Figure::Bytes(phase.pageable.bytes / steps))
             .because("copying_ns", Figure::Ns(copying))
             .because("idle_for_copies_ns", Figure::Ns(waits))
             .try_this(
-                "Copy through pinned buffers (pin_memory, non_blocking=True) and keep what decides \
-                 the next step on the GPU.",
+                "Copy through pinned buffers (pin_memory, non_blocking=True). What decides the next \
+                 step can stay on the GPU; then neither the copy nor the wait for it is left in \
+                 the step.",
             ),
         );
     }
@@ -51,8 +48,8 @@ pub(super) fn pageable(facts: &Facts<'_>, out: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::facts::CopyFacts;
     use crate::findings::samples;
+    use crate::findings::work::CopyFacts;
 
     #[test]
     fn pageable_copies_count_where_they_cost() {

@@ -1,8 +1,8 @@
 //! Steps beside what their model has to take at least.
 
-use super::communication::capital;
-use crate::findings::facts::Facts;
+use crate::findings::facts::{Facts, OpFacts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding, Severity};
+use crate::format;
 
 /// Kernels within this factor of their floor have little left to gain.
 const NEAR: f64 = 1.5;
@@ -23,7 +23,6 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             continue;
         }
         let factor = kernels as f64 / floor.kernel_ns;
-        let label = capital(&phase.label());
         let memory = floor.memory_ns >= floor.kernel_ns * 0.7;
         let finding = if factor < NEAR {
             Finding::unsized_of_phase(
@@ -31,29 +30,32 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 Severity::Low,
                 phase,
                 format!(
-                    "{label}: the kernels are near their floor ({factor:.1} times), which {} sets",
+                    "the kernels are near their floor ({factor:.1} times), which {} sets",
                     if memory { "memory" } else { "computation" }
                 ),
             )
             .try_this(if memory {
-                "Faster kernels gain little. Only fewer bytes (smaller weight and cache types) or \
-                 more tokens for the same bytes (a larger batch, speculative decoding) help."
+                "Leave the kernels as they are: only fewer bytes, or more tokens for the same bytes, \
+                 help. Half the bytes (smaller weight and cache types) can halve their time; a \
+                 larger batch or speculative decoding shares them among more tokens."
             } else {
-                "Faster kernels gain little. Only less arithmetic (a smaller type, skipping cached \
-                 prefixes) or more GPUs help."
+                "Leave the kernels as they are: only less arithmetic or more GPUs help. Half the \
+                 operand size can halve their time; prefixes that are cached cost nothing."
             })
         } else if factor >= FAR {
             Finding::of_phase(
                 "kernels.far_from_floor",
                 phase,
                 kernels - least,
-                format!("{label}: the kernels take {factor:.1} times their floor"),
+                format!("the kernels take {factor:.1} times their floor"),
             )
-            .try_this(
-                "See which (nsyscope steps --typical): kernels that fill few SMs, types other than \
-                 the weights', operations that the model does not ask for (copies, casts, \
-                 unfused element-wise work), clocks below their maximum.",
-            )
+            .try_this(format!(
+                "Start with {}. \
+                 Kernels that fill few SMs, types other than the weights', operations that the \
+                 model does not ask for (copies, casts, unfused element-wise work) and clocks below \
+                 their maximum are the usual causes; at the floor, a step loses the gain.",
+                start_with(phase),
+            ))
         } else {
             continue;
         };
@@ -69,6 +71,21 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 ),
         );
     }
+}
+
+/// The operation with most time beyond its floor.
+fn start_with(phase: &PhaseFacts<'_>) -> String {
+    let beyond = |op: &OpFacts| op.headroom_ns().filter(|_| !op.impossible);
+    let most = phase
+        .ops
+        .iter()
+        .filter(|op| !op.category.starts_with("comm/"))
+        .filter_map(|op| Some((op, beyond(op)?)))
+        .max_by_key(|(op, ns)| (*ns, std::cmp::Reverse(op.op)));
+    most.map_or_else(
+        || "the operations that have most headroom".to_owned(),
+        |(op, ns)| format!("{}, which takes {} beyond its floor", op.op, format::ns(ns)),
+    )
 }
 
 /// Products that every tensor-parallel rank repeats.
@@ -89,8 +106,7 @@ pub(super) fn replicated(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 phase,
                 gain,
                 format!(
-                    "{}: each of {} tensor-parallel ranks computes {} in full",
-                    capital(&phase.label()),
+                    "each of {} tensor-parallel ranks computes {} in full",
                     floor.tp,
                     floor.replicated.join(", "),
                 ),
@@ -102,9 +118,9 @@ pub(super) fn replicated(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             )
             .because("ranks", Figure::Count(floor.tp))
             .try_this(
-                "Data-parallel attention (each rank its own requests) reads these weights once a \
-                 request group instead of once a rank, and needs no all-reduce behind attention. \
-                 The gain is derived from the floor of these products, not measured, and leaves \
+                "Use data-parallel attention: each rank its own requests. It reads these weights \
+                 once a request group instead of once a rank, and needs no all-reduce behind \
+                 attention. The gain is derived from the floor of these products, not measured, and leaves \
                  out what exchanging their results would cost.",
             ),
         );
@@ -139,6 +155,19 @@ mod tests {
         let mut phase = samples::phase(10_000_000);
         phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
         assert!(crate::findings::find(&samples::facts(vec![phase])).is_empty());
+    }
+
+    #[test]
+    fn the_operation_to_start_with_is_named() {
+        let mut phase = samples::phase(10_000_000);
+        phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
+        phase.floor = Some(samples::floor(2_000_000.0));
+        phase.ops.push(samples::product("attn.o_proj", 2_000_000, 0.5));
+        phase.ops.push(samples::product("mlp.down_proj", 3_000_000, 0.5));
+        let mut out = Vec::new();
+        near_or_far(&samples::facts(vec![phase]), &mut out);
+        let expected = "Start with mlp.down_proj, which takes 1.500 ms beyond its floor.";
+        assert_eq!(out[0].first_action(), expected);
     }
 
     #[test]

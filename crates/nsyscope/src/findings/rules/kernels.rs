@@ -1,7 +1,6 @@
 //! What kinds of kernels steps are made of: many tiny ones, or GEMMs that matter less than is
 //! believed.
 
-use super::communication::capital;
 use crate::causes::Cause;
 use crate::findings::facts::Facts;
 use crate::findings::finding::{Figure, Finding, Severity};
@@ -38,8 +37,7 @@ pub(super) fn not_gemms(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             Severity::Low,
             phase,
             format!(
-                "{}: GEMMs are not the bottleneck: they take {} of a step, communication {}",
-                capital(&phase.label()),
+                "GEMMs are not the bottleneck: they take {} of a step, communication {}",
                 format::percent(phase.part(gemms)),
                 format::percent(phase.part(communication)),
             ),
@@ -50,7 +48,7 @@ pub(super) fn not_gemms(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         .because("communication_share", Figure::Share(phase.part(communication)))
         .and("kernel_floor_ns", phase.floor.as_ref().map(|f| Figure::Ns(f.kernel_ns as i64)))
         .try_this(
-            "Leave the GEMMs as they are until communication is dealt with: twice as fast, they \
+            "Leave the GEMMs as they are until communication is dealt with. Twice as fast, they \
              would save half of their share.",
         );
         out.push(finding);
@@ -77,8 +75,7 @@ pub(super) fn tiny(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 phase,
                 gain,
                 format!(
-                    "{}: {} of {} kernels are shorter than 5 µs",
-                    capital(&phase.label()),
+                    "{} of {} kernels a step are shorter than 5 µs",
                     format::count(short.short / steps),
                     format::count(short.kernels / steps),
                 ),
@@ -88,9 +85,8 @@ pub(super) fn tiny(facts: &Facts<'_>, out: &mut Vec<Finding>) {
             .because("between_kernels_ns", Figure::Ns(between))
             .because("between_kernels_share", Figure::Share(phase.part(between)))
             .try_this(
-                "Fuse what follows each other (torch.compile, fused norm and quantise, fused \
-                 rotary embedding and cache write), or overlap with programmatic dependent launch. \
-                 The gain is half of the time between kernels; the profiler lengthens short ones, \
+                "Fuse what follows each other (torch.compile, fused norm and quantise), or overlap \
+                 it with programmatic dependent launch. The gain is half of the time between kernels; the profiler lengthens short ones, \
                  so it is less in production.",
             ),
         );
@@ -100,8 +96,8 @@ pub(super) fn tiny(facts: &Facts<'_>, out: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::facts::ShortKernels;
     use crate::findings::samples;
+    use crate::findings::work::ShortKernels;
 
     #[test]
     fn tiny_kernels_matter_where_time_lies_between_them() {

@@ -1,6 +1,5 @@
 //! Steps whose GPU waits for the CPU.
 
-use super::communication::capital;
 use crate::causes::Cause;
 use crate::findings::facts::{Facts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding};
@@ -28,9 +27,8 @@ fn idle(
             continue;
         }
         let share = format::percent(phase.part(ns));
-        let title = format!("{}: {}", capital(&phase.label()), title(phase, &share));
         let gaps = phase.total_idle.gaps(cause) / phase.steps.max(1);
-        let finding = Finding::of_phase(id, phase, ns, title)
+        let finding = Finding::of_phase(id, phase, ns, title(phase, &share))
             .because("idle_ns", Figure::Ns(ns))
             .because("idle_share", Figure::Share(phase.part(ns)))
             .because("gaps_per_step", Figure::Count(gaps));
@@ -61,13 +59,15 @@ pub(super) fn launch_bound(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         |phase, finding| {
             let graphs = phase.pace.is_some_and(|pace| pace.graph_launches > 0);
             paced(phase, finding).try_this(if graphs {
-                "Parts of the step run outside of its CUDA graph: capture them too (full graphs \
-                 instead of piecewise ones, sampling and input preparation included), or launch \
-                 them ahead while the graph runs."
+                "Capture what runs outside of the CUDA graph too, or launch it ahead while the \
+                 graph runs. Full graphs instead of piecewise ones, with sampling and input \
+                 preparation inside, leave one launch a step; what cannot move there can overlap \
+                 with the step before (asynchronous scheduling)."
             } else {
                 "Capture the step into a CUDA graph (vLLM: no --enforce-eager; SGLang: no \
-                 --disable-cuda-graph), which launches all kernels with one call; else fewer, \
-                 larger kernels. A larger batch costs the same launches."
+                 --disable-cuda-graph). One call then launches all kernels, and what remains of \
+                 the gaps is what graphs take between kernels; else fewer, larger kernels. A \
+                 larger batch costs the same launches."
             })
         },
     );
@@ -83,9 +83,10 @@ pub(super) fn host(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         out,
         |phase, finding| {
             paced(phase, finding).try_this(
-                "See what the CPU does there: sample it (nsys --sample=cpu --trace=osrt, or py-spy \
-                 on the process): Python between layers, scheduling, tokenisation, locks, page \
-                 faults. Then move it off the launching thread or overlap it with the GPU.",
+                "See what the CPU does there: sample it (nsys --sample=cpu --trace=osrt, or py-spy). \
+                 Python between layers, scheduling, tokenisation, locks and page faults are the \
+                 usual causes; off the launching thread, or overlapped with the GPU, it costs \
+                 nothing.",
             )
         },
     );
@@ -105,9 +106,9 @@ pub(super) fn sync(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         out,
         |phase, finding| {
             blamed(phase, Cause::Sync, finding).try_this(
-                "Take the wait out of the step: no .item(), .cpu() or print of GPU values, copies \
-                 into pinned memory with non_blocking=True, shapes that do not depend on data; \
-                 else move it to the end of the step.",
+                "Take the wait out of the step, or move it to its end. No .item(), .cpu() or print \
+                 of GPU values, copies into pinned memory with non_blocking=True, and shapes that \
+                 do not depend on data let the CPU launch ahead, so that the gaps close.",
             )
         },
     );
@@ -123,8 +124,9 @@ pub(super) fn other_calls(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         out,
         |phase, finding| {
             blamed(phase, Cause::Api, finding).try_this(
-                "Allocate and load before the steps: warm up every shape once, keep a memory pool, \
-                 set CUDA_MODULE_LOADING=EAGER where modules are loaded in the steps.",
+                "Allocate and load before the steps: warm up every shape once, keep a memory pool. \
+                 Where modules are loaded in the steps, CUDA_MODULE_LOADING=EAGER moves that to \
+                 the start; the gaps go with the calls.",
             )
         },
     );

@@ -116,15 +116,32 @@ impl Report {
             write(&mut blocks);
             blocks
         };
-        let answer = of(&|blocks| self.answer(blocks));
-        let kernels = of(&|blocks| self.kernels(blocks));
-        let steps = figure(figures.steps.as_ref(), "Wall time of every step");
-        let layers = figure(figures.layers.as_ref(), "Time by layer");
+        // Beside selected steps, figures of the whole capture would be taken for theirs.
+        let whole = self.selection.is_none();
+        let if_whole =
+            |write: &dyn Fn(&mut Vec<Block>)| if whole { body(of(write)) } else { String::new() };
         let roofline = figure(figures.roofline.as_ref(), "Operations under the roofs of the GPU");
-        let expected = body(of(&|blocks| self.expectations(blocks)));
+        let layers = figure(figures.layers.as_ref(), "Time by layer");
         let sections = [
-            ("answer", "Where the time goes", body_without_heading(answer) + &expected),
+            (
+                "answer",
+                "Answer",
+                body_without_heading(of(&|blocks| self.answer(blocks)))
+                    + &body(of(&|blocks| {
+                        self.shares(blocks);
+                        self.expectations(blocks);
+                        self.baseline(blocks);
+                    })),
+            ),
             ("findings", "Findings", findings::html(self)),
+            (
+                "what-if",
+                "What if",
+                body(of(&|blocks| {
+                    self.what_if(blocks);
+                    self.ceilings(blocks);
+                })),
+            ),
             (
                 "breakdown",
                 "Breakdown",
@@ -137,13 +154,26 @@ impl Report {
                 figure(figures.timeline.as_ref(), "Ranks and streams over time")
                     + &figures.step.as_ref().map_or_else(String::new, timeline::html),
             ),
-            ("steps", "Steps", steps + &body(of(&|blocks| self.floors(blocks)))),
+            (
+                "steps",
+                "Steps",
+                figure(figures.steps.as_ref(), "Wall time of every step")
+                    + &body(of(&|blocks| self.floors(blocks))),
+            ),
             ("ops", "Operations", {
                 let table = filtered(&body(of(&|blocks| self.ops(blocks))), "operations");
                 if table.is_empty() { table } else { roofline + &table }
             }),
-            ("kernels", "Kernels", filtered(&body(kernels), "kernels")),
-            ("layers", "Layers", layers),
+            ("kernels", "Kernels", filtered(&if_whole(&|blocks| self.kernels(blocks)), "kernels")),
+            (
+                "layers",
+                "Layers",
+                if self.layers.is_empty() {
+                    String::new()
+                } else {
+                    layers + &body_without_heading(of(&|blocks| self.layers(blocks)))
+                },
+            ),
             (
                 "collectives",
                 "Collectives",
@@ -151,25 +181,27 @@ impl Report {
                     String::new()
                 } else {
                     figure(figures.collectives.as_ref(), "Waiting and transferring")
-                        + &body_without_heading(of(&|blocks| self.collectives(blocks)))
+                        + &body(of(&|blocks| {
+                            self.collectives(blocks);
+                            self.experts(blocks);
+                        }))
+                        + &if_whole(&|blocks| self.overlap(blocks))
                 },
             ),
             (
                 "launches",
                 "Launches and copies",
-                body(of(&|blocks| {
+                if_whole(&|blocks| {
                     self.launches(blocks);
                     self.memory(blocks);
-                })),
+                }),
             ),
             (
                 "capture",
                 "Provenance",
                 provenance::html(self)
-                    + &body(of(&|blocks| {
-                        self.health(blocks);
-                        self.ranks(blocks);
-                    })),
+                    + &body(of(&|blocks| self.health(blocks)))
+                    + &if_whole(&|blocks| self.ranks(blocks)),
             ),
             ("method", "Method and limits", provenance::method()),
         ];

@@ -1,4 +1,5 @@
-//! What a reader should know first: where each phase spends its time.
+//! What a reader should know first: the answer in three lines, then where each phase spends its
+//! time.
 
 use crate::capture::TraceKind;
 use crate::document::Block;
@@ -10,7 +11,13 @@ use crate::text;
 use super::label;
 
 impl Report {
+    /// The bottleneck, its cause and what to try first: one line each.
     pub(in crate::report) fn answer(&self, blocks: &mut Vec<Block>) {
+        blocks.push(Block::Heading("Answer".to_owned()));
+        blocks.push(Block::Bullets(self.answer.lines().into()));
+    }
+
+    pub(in crate::report) fn shares(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
         let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
@@ -38,6 +45,10 @@ impl Report {
         for (phase, batch) in self.phases() {
             lines.push(self.phase_line(phase, batch));
             lines.extend(self.wait_line(phase, batch));
+        }
+        if self.selection.is_some() {
+            blocks.push(Block::Bullets(lines));
+            return;
         }
         let wall: i64 = self.rank_times.iter().map(|t| t.span_ns).sum();
         let busy: i64 = self.rank_times.iter().map(|t| t.busy_ns).sum();
@@ -91,7 +102,22 @@ impl Report {
             .map(|row| format!("{} {}", row.category, format::percent(row.exposed_share)))
             .chain([format!("idle {}", format::percent(idle))])
             .collect();
-        format!("{line}: {}.", parts.join(", "))
+        let uneven = self.typical_row(phase, batch).filter(|row| row.uneven());
+        let typical = uneven.map_or_else(String::new, |row| {
+            let parts: Vec<String> = row
+                .categories
+                .iter()
+                .take(2)
+                .map(|c| format!("{} {}", c.category, format::percent(c.share)))
+                .chain([format!("idle {}", format::percent(row.idle_share()))])
+                .collect();
+            format!(
+                "; steps differ much, and findings speak of the typical one ({}): {}",
+                format::ns(row.wall_ns),
+                parts.join(", ")
+            )
+        });
+        format!("{line}: {}{typical}.", parts.join(", "))
     }
 
     /// What the largest collective of a phase waits for, where several ranks were captured.
@@ -105,8 +131,8 @@ impl Report {
             .iter()
             .filter(|c| (c.phase, c.batch) == (phase, batch))
             .max_by_key(|c| c.row.time_ns)?;
-        let wait = largest.row.wait_ns?;
-        let share = crate::analysis::share(wait, largest.row.time_ns);
+        let (wait, time) = self.collective_time(largest)?;
+        let share = crate::analysis::share(wait, time);
         let mut line = format!(
             "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
             largest.row.kind,

@@ -11,7 +11,9 @@ impl Report {
         for (phase, batch) in self.phases() {
             self.breakdown_of(phase, batch, blocks);
         }
-        self.breakdown_of("all", None, blocks);
+        if self.selection.is_none() {
+            self.breakdown_of("all", None, blocks);
+        }
         if self.breakdown.is_empty() {
             return;
         }

@@ -52,8 +52,12 @@ impl Report {
             ("compute", Kind::Number),
             ("comm.", Kind::Number),
             ("comm. expected", Kind::Number),
+            ("a token", Kind::Number),
+            ("its floor", Kind::Number),
         ])
-        .only_from("comm. expected", 100);
+        .only_from("comm. expected", 100)
+        .only_from("a token", 110)
+        .only_from("its floor", 110);
         let time =
             |ns: Option<f64>| ns.map_or_else(|| "?".to_owned(), |ns| format::duration(ns.round()));
         for row in &model.steps {
@@ -67,6 +71,8 @@ impl Report {
                 time(row.compute_floor_ns),
                 time(row.communication_floor_ns),
                 time(row.communication_expected_ns),
+                format::duration(row.wall_per_token_ns.round()),
+                time(row.floor_per_token_ns),
             ]);
         }
         blocks.push(Block::Grid(grid));

@@ -1,11 +1,16 @@
 //! The report for people: the answer first, then what it rests on.
 
 mod answer;
+mod baseline;
+mod beside;
 mod breakdown;
 mod capture;
+mod collectives;
 mod findings;
 mod floors;
+mod layers;
 mod tables;
+mod whatif;
 
 use crate::capture::TraceKind;
 use crate::causes::Cause;
@@ -65,17 +70,30 @@ impl Report {
         let mut blocks = Vec::new();
         self.head(&mut blocks);
         self.answer(&mut blocks);
+        self.shares(&mut blocks);
+        self.baseline(&mut blocks);
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
+        self.what_if(&mut blocks);
+        self.ceilings(&mut blocks);
         self.health(&mut blocks);
-        self.ranks(&mut blocks);
+        // Beside selected steps, figures of the whole capture would be taken for theirs.
+        let whole = self.selection.is_none();
+        if whole {
+            self.ranks(&mut blocks);
+        }
         self.floors(&mut blocks);
         self.ops(&mut blocks);
         self.breakdown(&mut blocks);
+        self.layers(&mut blocks);
         self.collectives(&mut blocks);
-        self.kernels(&mut blocks);
-        self.launches(&mut blocks);
-        self.memory(&mut blocks);
+        self.experts(&mut blocks);
+        if whole {
+            self.overlap(&mut blocks);
+            self.kernels(&mut blocks);
+            self.launches(&mut blocks);
+            self.memory(&mut blocks);
+        }
         if !self.rank_times.is_empty() {
             limits(&mut blocks);
         }
@@ -122,6 +140,15 @@ impl Report {
                 _ => Block::Warning(text),
             });
         }
+        if let Some(selected) = &self.selection {
+            blocks.push(Block::Paragraph(format!(
+                "Selected: {}, {} of {} on all ranks. What follows is about these alone; figures of the \
+                 whole capture are left out.",
+                selected.by,
+                format::count(selected.selected),
+                format::plural(selected.found as usize, "step"),
+            )));
+        }
         if let Some(rank) = self.steps.ranks.first() {
             let found: u64 = self.steps.phases.iter().map(|phase| phase.count).sum();
             blocks.push(if found == 0 {
@@ -143,7 +170,7 @@ impl Report {
     }
 
     /// The phases and batches of steps, those that take most wall time first.
-    fn phases(&self) -> Vec<(&'static str, Option<u32>)> {
+    pub(in crate::report) fn phases(&self) -> Vec<(&'static str, Option<u32>)> {
         let mut found: Vec<(i64, &'static str, Option<u32>)> = Vec::new();
         for row in self.breakdown.iter().filter(|row| row.phase != "all") {
             match found.iter_mut().find(|(_, p, b)| (*p, *b) == (row.phase, row.batch)) {
@@ -155,7 +182,7 @@ impl Report {
         found.into_iter().map(|(_, phase, batch)| (phase, batch)).collect()
     }
 
-    fn rows_of(
+    pub(in crate::report) fn rows_of(
         &self,
         phase: &'static str,
         batch: Option<u32>,

@@ -1,68 +1,10 @@
-//! Tables of collectives, kernels, launches and copies.
+//! Tables of kernels, launches and copies.
 
 use crate::document::{Block, Grid, Kind};
 use crate::format;
 use crate::report::Report;
 
-use super::label;
-
 impl Report {
-    pub(in crate::report) fn collectives(&self, blocks: &mut Vec<Block>) {
-        if self.collectives.is_empty() {
-            return;
-        }
-        blocks.push(Block::Heading("Collectives, matched over ranks".to_owned()));
-        let mut grid = Grid::new(&[
-            ("phase", Kind::Words),
-            ("collective", Kind::Words),
-            ("ranks", Kind::Number),
-            ("calls", Kind::Number),
-            ("time", Kind::Number),
-            ("wait", Kind::Number),
-            ("transfer", Kind::Number),
-            ("spread p50", Kind::Number),
-            ("done p50", Kind::Number),
-            ("last", Kind::Words),
-        ])
-        .only_from("spread p50", 100)
-        .only_from("transfer", 90);
-        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
-        for section in &self.collectives {
-            let row = &section.row;
-            let last = row
-                .last_arrival_rank_share
-                .iter()
-                .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))
-                .filter(|_| row.ranks > 1);
-            grid.row(vec![
-                label(section.phase, section.batch),
-                row.kind.clone(),
-                row.ranks.to_string(),
-                format::count(row.calls),
-                format::ns(row.time_ns),
-                or_unknown(
-                    row.wait_ns.map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
-                ),
-                or_unknown(
-                    row.transfer_ns
-                        .map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
-                ),
-                or_unknown(row.skew.map(|skew| format::duration(skew.spread.p50_ns))),
-                or_unknown(row.completion.map(|done| format::duration(done.p50_ns))),
-                last.map_or_else(String::new, |(rank, share)| {
-                    format!("rank {rank} {}", format::percent(*share))
-                }),
-            ]);
-        }
-        blocks.push(Block::Grid(grid));
-        blocks.push(Block::Paragraph(
-            "time: kernel durations over all ranks, of which wait is until the last rank had arrived \
-             and transfer after; spread: first to last arrival; done: last arrival until the last \
-             rank is done; last: the rank that arrives last most often. ?: one rank was captured."
-                .to_owned(),
-        ));
-    }
-
     pub(in crate::report) fn kernels(&self, blocks: &mut Vec<Block>) {
         if self.top_kernels.is_empty() {
             return;
