@@ -27,7 +27,9 @@ Examples:
   nsyscope report rank*.sqlite --format md      one capture a rank, as Markdown
   nsyscope steps run.sqlite --typical decode    one decode step, kernel by kernel
   nsyscope kernels run.sqlite --by category     kernels summed up
+  nsyscope compare base.sqlite new.sqlite       what changed, and whether it is more than noise
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
+  nsyscope plot timeline run.sqlite -o run.svg  ranks and streams over time
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
@@ -78,6 +80,8 @@ pub(crate) enum Format {
     Md,
     /// JSON, with a versioned schema
     Json,
+    /// One HTML page with pictures, for a browser or paper; of a report
+    Html,
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,6 +98,10 @@ pub(crate) enum Command {
     Model(Model),
     /// Say what a unit, compose file, script or command line deploys
     Deployment(Deployment),
+    /// Say what changed from one run to another, and whether it is more than noise
+    Compare(Compare),
+    /// Draw where the time goes, as SVG or PNG
+    Plot(Plot),
     /// List, check or try the kernel rules
     #[command(after_help = "\
 Examples:
@@ -126,14 +134,25 @@ Examples:
   nsyscope report run.sqlite
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
+  nsyscope report run.sqlite --format html -o report.html
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --save-baseline base.json    what nsyscope compare needs of this run
   nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
+  nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
+  nsyscope report run.sqlite --what-if 'all_reduce=0.5x' --what-if 'launch=graph,wait=0'
 
 An expectation is [PHASE:][calls:]WHAT OPERATOR VALUE. WHAT is a category, kind or family (comm,
 all_reduce, comm/all_reduce), idle, idle/CAUSE, step, or the id of a finding (its gain counts). The
 operator is >=, <=, > or <, the value a share (%), a time per step (ns, us, ms, s) or, after calls:,
-a number per step. Without PHASE the one that takes most time is meant.")]
+a number per step. Without PHASE the one that takes most time is meant.
+
+A hypothesis is [PHASE:]TARGET=CHANGE[,TARGET=CHANGE...]. TARGET is a category, kind or family, an
+operation of the model or the beginning of its name (attn.o_proj, tp.all_reduce; needs --config),
+wait or transfer (of collectives), idle, idle/CAUSE or launch. CHANGE is a factor (0.5x, 0), a time
+(10us: each call; of idle time, wait and transfer each step), floor (the least that the model's
+operations can take; needs --config) or, for launch, graph. Only time in which nothing else runs is
+gained, and of changes that mean the same time the narrower one counts.")]
 pub(crate) struct Report {
     /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
     #[arg(required = true, value_name = "CAPTURE")]
@@ -154,9 +173,88 @@ pub(crate) struct Report {
     /// with 1 when it does not hold
     #[arg(long, value_name = "EXPECTATION")]
     pub(crate) expect: Vec<String>,
+    /// What a step would take with a change, such as all_reduce=0.5x, moe_gemm=floor, launch=graph,
+    /// or several at once: all_reduce=10us,wait=0
+    #[arg(long, value_name = "HYPOTHESIS")]
+    pub(crate) what_if: Vec<String>,
+    /// An earlier report (the JSON of this command), of another model even: what it found beside
+    /// what is found now, and which of its conclusions no longer hold
+    #[arg(long, value_name = "REPORT.json")]
+    pub(crate) baseline: Option<PathBuf>,
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,
+    /// Save the report with its steps as samples, for nsyscope compare; as JSON, a few hundred kB
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) save_baseline: Option<PathBuf>,
+}
+
+/// What changed from one run to another: per step, by category, operation and kernel, with its cause
+/// and whether it is more than noise.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope compare base.sqlite new.sqlite
+  nsyscope compare base.json new.sqlite --format md    a saved baseline; for a pull request
+  nsyscope compare base0.sqlite,base1.sqlite new0.sqlite,new1.sqlite    one capture a rank
+  nsyscope compare a1.json b1.json --also-base a2.json --also-new b2.json    repetitions
+  nsyscope compare base.json new.sqlite --fail-on regression                 exits with 1 on one
+  nsyscope compare base.json new.sqlite --fail-on regression:moe --threshold 5%
+  nsyscope compare --baseline-dir baselines new.sqlite    the trend, and new against the last level
+  nsyscope compare glm.json kimi.json    different models: by shares and efficiency
+
+A run is a capture, several of one run joined by commas, or what report --save-baseline wrote.
+Exit codes: 0 done; 1 a gate failed; 2 the two cannot be compared, with the reason.")]
+pub(crate) struct Compare {
+    /// The base and the new run; with --baseline-dir the new run alone
+    #[arg(required = true, num_args = 1..=2, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// A repetition of the base
+    #[arg(long, value_name = "RUN")]
+    pub(crate) also_base: Vec<PathBuf>,
+    /// A repetition of the new run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) also_new: Vec<PathBuf>,
+    /// A folder of saved reports of earlier runs: shows where the time changed, and compares with
+    /// the runs since
+    #[arg(long, value_name = "DIR", conflicts_with = "also_base")]
+    pub(crate) baseline_dir: Option<PathBuf>,
+    /// The least change that matters, such as 3% [default: 3%]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) threshold: Option<String>,
+    /// Thresholds by category: step = \"3%\", and a table [categories] with comm = \"10%\"
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) thresholds: Option<PathBuf>,
+    /// Exit with 1 on a regression, or regression:CATEGORY (moe, all_reduce, idle/launch, step)
+    #[arg(long, value_name = "GATE")]
+    pub(crate) fail_on: Vec<String>,
+    /// What the parts of a step are shown by
+    #[arg(long, value_enum, default_value = "category")]
+    pub(crate) by: CompareBy,
+    /// Only steps of this phase
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) phase: Option<StepPhase>,
+    /// Only steps with so many requests
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<u32>,
+    /// Compare shares and efficiency, not times: for other models, GPUs or numbers of GPUs
+    #[arg(long, conflicts_with_all = ["baseline_dir", "also_base", "also_new"])]
+    pub(crate) campaigns: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
+}
+
+/// What the parts of a step are shown by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareBy {
+    /// Category
+    Category,
+    /// Operation of the model; needs --config
+    Op,
+    /// Kernel
+    Kernel,
 }
 
 /// What a capture is: versions, host, GPUs, tables, and what is missing.
@@ -222,6 +320,81 @@ pub(crate) struct StepSelection {
     /// Only steps of this rank; collectives are matched over all ranks all the same
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+/// Draw a chart: an SVG picture, or PNG where the file of -o ends so.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope plot timeline run.sqlite -o run.svg                    all steps
+  nsyscope plot timeline run.sqlite --step 12 -o step.png         one step
+  nsyscope plot timeline run.sqlite --step 12 --layer 3 -o l3.svg
+  nsyscope plot timeline run.sqlite --time 1.2s..1.25s -o part.svg
+  nsyscope plot breakdown run.sqlite --theme dark -o where.png
+  nsyscope plot roofline run.sqlite --config config.json -o roof.svg
+
+Times count from the first GPU activity. Colours are those of categories, the same in every picture.")]
+pub(crate) struct Plot {
+    /// What to draw
+    #[arg(value_enum, value_name = "CHART")]
+    pub(crate) chart: Chart,
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    /// Width in pixels
+    #[arg(long, default_value_t = 1100, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(320..=16384))]
+    pub(crate) width: u32,
+    /// Height in pixels [default: what the content needs; never less]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(120..=16384))]
+    pub(crate) height: Option<u32>,
+    /// Light or dark
+    #[arg(long, value_enum, default_value = "light", value_name = "THEME")]
+    pub(crate) theme: ThemeName,
+    /// Dots of a PNG for each pixel: 2 is sharp on paper
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub(crate) scale: u32,
+    /// Timeline: one step, by its number (nsyscope steps lists them)
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u32>,
+    /// Timeline: one layer of the step
+    #[arg(long, value_name = "N", requires = "step")]
+    pub(crate) layer: Option<u32>,
+    /// Timeline: a window of time such as 1.2s..1.25s or 300ms..; all: the whole capture
+    #[arg(long, value_name = "A..B", conflicts_with = "step")]
+    pub(crate) time: Option<String>,
+    /// Timeline: one rank
+    #[arg(long, value_name = "R")]
+    pub(crate) rank: Option<u32>,
+    #[command(flatten)]
+    pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+}
+
+/// A chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Chart {
+    /// Ranks and streams over time
+    Timeline,
+    /// Where the time of each phase and rank goes
+    Breakdown,
+    /// How long each step took, and when
+    Steps,
+    /// What each layer spends its time with
+    Layers,
+    /// Operations under the roofs of the GPU; needs --config
+    Roofline,
+    /// Waiting and transferring; size of messages against bandwidth
+    Collectives,
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThemeName {
+    /// Dark on white
+    Light,
+    /// Light on black
+    Dark,
 }
 
 /// The phase that steps are selected by.

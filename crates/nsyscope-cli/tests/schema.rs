@@ -144,6 +144,25 @@ fn answers_with_a_model_are_valid_too() {
     }
 }
 
+/// Hypotheses and an earlier report add sections of their own.
+#[test]
+fn answers_to_questions_are_valid_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let earlier = folder.path().join("earlier.json");
+    let found = answer(&["report"], &[fixture("b3_eager")]);
+    std::fs::write(&earlier, found.to_string()).unwrap();
+    let earlier = earlier.display().to_string();
+    let config =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/kimi-k2.5-like.json");
+    let config = config.display().to_string();
+    let words = ["report", "--what-if", "launch=graph,moe_gemm=floor", "--baseline", &earlier];
+    let found =
+        answer(&[&words[..], &["--config", &config]].concat(), &[fixture("kimi_tp8_decode")]);
+    valid(&validator(None), "questions", &found);
+    assert!(found["what_if"].is_array() && found["baseline"].is_object());
+    assert!(!found["baseline"]["phases"].as_array().unwrap().is_empty());
+}
+
 /// A schema that accepts everything would pass the tests above.
 #[test]
 fn what_is_wrong_is_not_valid() {
@@ -213,5 +232,25 @@ fn the_description_names_every_key_and_every_code() {
     for key in all {
         let described = [format!("`{key}`"), format!("`{key}[]`")];
         assert!(described.iter().any(|d| text.contains(d)), "`{key}` is not described");
+    }
+}
+
+/// A saved baseline is a report with its samples: valid, small, and no other answer.
+#[test]
+fn baselines_are_valid_and_leave_the_answer_as_it_is() {
+    let report = validator(None);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["b1_graph_node", "c1_tp2", "kimi_tp8_decode"] {
+        let path = folder.path().join(name);
+        let save = ["report", "--save-baseline", path.to_str().unwrap()];
+        let found = answer(&save, &[fixture(name)]);
+        assert_eq!(found, answer(&["report"], &[fixture(name)]), "{name}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 400_000, "{name}: {} bytes", text.len());
+        let mut saved: Value = serde_json::from_str(&text).unwrap();
+        valid(&report, name, &saved);
+        assert!(saved["samples"]["phases"][0]["parts"].as_array().unwrap().len() > 10);
+        let samples = saved.as_object_mut().unwrap().remove("samples");
+        assert!(samples.is_some() && saved == found, "{name}");
     }
 }

@@ -31,6 +31,10 @@ pub enum ErrorKind {
     Deployment,
     /// A hardware description is invalid, or a GPU is unknown.
     Hardware,
+    /// A saved report is invalid, of another version, or does not add up.
+    Report,
+    /// Two runs cannot be set beside each other.
+    NotComparable,
     /// An argument is out of range or contradicts another.
     Argument,
 }

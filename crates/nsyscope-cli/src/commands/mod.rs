@@ -1,9 +1,12 @@
 //! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
 
+mod compare;
 mod deployment;
 mod info;
 mod kernels;
 mod model;
+mod page;
+mod plot;
 mod record;
 mod report;
 mod rules;
@@ -17,7 +20,7 @@ use nsyscope::Run;
 use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
 use nsyscope::kernel::Classifier;
 
-use crate::args::{Args, Command, Global};
+use crate::args::{Args, Command, Format, Global};
 use crate::output;
 use crate::progress::Bar;
 
@@ -32,13 +35,18 @@ pub(crate) enum Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
+    if global.format == Format::Html && !matches!(args.command, Command::Report(_)) {
+        return Err(output::no_page());
+    }
     match &args.command {
         Command::Report(command) => return report::run(global, command),
+        Command::Compare(command) => return compare::run(global, command),
         Command::Info(command) => info::run(global, command),
         Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),
         Command::Model(command) => model::run(global, command),
         Command::Deployment(command) => deployment::run(global, command),
+        Command::Plot(command) => plot::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {

@@ -3,10 +3,11 @@
 use anyhow::Result;
 use nsyscope::capture::ReadOptions;
 use nsyscope::expect::Expectation;
-use nsyscope::report::{Report, ReportOptions};
+use nsyscope::report::{Baseline, Report, ReportOptions};
+use nsyscope::whatif::WhatIf;
 
 use super::Outcome;
-use crate::args::{self, Global};
+use crate::args::{self, Format, Global};
 use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
@@ -31,9 +32,33 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     for text in &command.expect {
         options = options.expect(Expectation::parse(text, &classifier)?);
     }
+    for text in &command.what_if {
+        let what_if = WhatIf::parse(text, &classifier)?;
+        // Without a model no capture has to be read to know that it cannot be answered.
+        if command.model.config.is_none() {
+            what_if.check_ops(None)?;
+        }
+        options = options.what_if(what_if);
+    }
+    if let Some(path) = &command.baseline {
+        options = options.baseline(Baseline::open(path)?);
+    }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
-    let report = Report::new(&run, &classifier, &options)?;
-    output::print(global, &report)?;
+    if command.save_baseline.is_some() {
+        options = options.samples();
+    }
+    let mut report = Report::new(&run, &classifier, &options)?;
+    if let Some(path) = &command.save_baseline {
+        output::write_file(path, output::json(&report)?.as_bytes())?;
+        // The answer is the same whether a baseline is saved or not.
+        report.samples = None;
+    }
+    if global.format == Format::Html {
+        let figures = super::page::figures(&run, &classifier, &options, &report)?;
+        output::write(global, &report.to_html(&figures))?;
+    } else {
+        output::print(global, &report)?;
+    }
     // The process ends here: giving a large run's memory back piece by piece would only take time.
     std::mem::forget(run);
     Ok(if report.expectations_hold() { Outcome::Done } else { Outcome::GateFailed })

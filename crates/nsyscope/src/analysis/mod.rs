@@ -16,8 +16,8 @@ pub use breakdown::{RankTime, rank_times};
 pub use classes::Classes;
 pub use collectives::{
     Call, CallMember, ClockAlignment, ClockSource, CollectiveGroup, CollectiveRow, Collectives,
-    ExpertBalance, LateRank, Longer, Overlap, RankCollectives, Skew, UnmatchedRow, bus_factor,
-    collectives,
+    ExpertBalance, LateRank, Longer, Message, NvtxMessages, Overlap, RankCollectives, Skew,
+    UnmatchedRow, bus_factor, collectives,
 };
 pub use copies::{CopyRow, SizeRow, copy_rows};
 pub use distribution::Distribution;

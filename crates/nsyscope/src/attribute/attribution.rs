@@ -12,7 +12,7 @@ use super::step::{Setup, StepPhase, Work};
 use crate::Result;
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::NONE;
-use crate::cost::{CostModel, Options, Parallelism};
+use crate::cost::{Collective, CostModel, Options, Parallelism};
 use crate::model::Architecture;
 use crate::run::Run;
 use crate::segment::{Phase, Step, Steps};
@@ -51,6 +51,8 @@ pub struct Assignment {
     pub k: Option<u64>,
     /// Products at once: heads, or the expected number of distinct experts.
     pub groups: Option<f64>,
+    /// What it exchanges, if it is a collective of a step whose tokens are known.
+    pub collective: Option<Collective>,
     /// What decided it.
     pub decided: Decided,
     /// Whether it is the operation's main kernel.
@@ -194,6 +196,7 @@ fn intern(alignment: &Alignment, assignments: &mut Vec<Assignment>) -> Vec<u32> 
                 n: op.n,
                 k: op.k,
                 groups: op.n.map(|_| op.groups),
+                collective: op.collective.filter(|_| rows_known),
                 decided: p.decided,
                 main: p.main,
             });

@@ -80,7 +80,7 @@ fn suggestion(wanted: &str, known: &BTreeSet<Category>) -> String {
 }
 
 /// Levenshtein distance of two short words.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

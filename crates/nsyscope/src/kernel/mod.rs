@@ -35,6 +35,7 @@ pub use check::{CheckReport, CheckedName, CheckedRule, Outcome, Problem, Severit
 pub use classifier::{Classification, Classifier};
 pub use explain::{Explanation, NearMiss, RuleHit};
 pub use filter::CategoryFilter;
+pub(crate) use filter::distance;
 pub use name::KernelName;
 pub use normalise::normalise;
 pub use product_type::ProductType;

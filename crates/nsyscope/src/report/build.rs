@@ -18,15 +18,22 @@ use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times_of_all,
+    rank_phase_times, step_times,
 };
+use crate::whatif::WhatIf;
 
 use super::answer::{Answer, TypicalRow};
-use super::collectives::StepCollectives;
+use super::baseline::{Baseline, BaselineSection};
+use super::collectives::{KnownMessages, StepCollectives};
 use super::deployment::DeploymentSection;
 use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
+use super::profile::{Priced, Source};
+use super::samples::{Sources, StepSamples};
+use super::saved::SavedReport;
+use super::whatif::Hypotheses;
 use super::{
     BreakdownRow, CaptureSection, ClassificationSection, FileSection, GpuSection, IdleCallRow,
     IdleRow, PaceRow, REPORT_SCHEMA, RankSection, RankTimes, Report, UnclassifiedRow,
@@ -52,6 +59,12 @@ pub struct ReportOptions {
     pub findings: usize,
     /// What is expected of the run.
     pub expectations: Vec<Expectation>,
+    /// What is asked of changes to its steps.
+    pub what_if: Vec<WhatIf>,
+    /// An earlier report to set beside this one.
+    pub baseline: Option<Baseline>,
+    /// Whether the report holds the steps as samples, so that it can be compared with others.
+    pub samples: bool,
 }
 
 impl Default for ReportOptions {
@@ -65,6 +78,9 @@ impl Default for ReportOptions {
             model: None,
             findings: findings::SHOWN,
             expectations: Vec::new(),
+            what_if: Vec::new(),
+            baseline: None,
+            samples: false,
         }
     }
 }
@@ -117,6 +133,27 @@ impl ReportOptions {
         self
     }
 
+    /// Adds a hypothesis about the run's steps.
+    #[must_use]
+    pub fn what_if(mut self, what_if: WhatIf) -> Self {
+        self.what_if.push(what_if);
+        self
+    }
+
+    /// Sets an earlier report beside this one.
+    #[must_use]
+    pub fn baseline(mut self, baseline: Baseline) -> Self {
+        self.baseline = Some(baseline);
+        self
+    }
+
+    /// Holds the steps as samples too, so that the report can be compared with others.
+    #[must_use]
+    pub fn samples(mut self) -> Self {
+        self.samples = true;
+        self
+    }
+
     /// How many findings a view shows; the report has all of them.
     #[must_use]
     pub fn findings(mut self, findings: usize) -> Self {
@@ -141,8 +178,8 @@ impl Report {
     /// # Errors
     /// The model cannot be spread as the deployment says, or the record of the command that was
     /// profiled is one that cannot have run, or the captures hold no steps that a selection or an
-    /// expectation is about. Without a model, a deployment, a selection and expectations there is
-    /// none.
+    /// expectation is about, or a hypothesis names what does not exist. Without a model, a
+    /// deployment, a selection, expectations and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
         let (whole, stepped) = side_by_side(
@@ -151,13 +188,12 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, work, idle } = stepped?;
+        let Stepped { steps, step_times, phases, rank_phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
         let mut health = run.health().clone();
         health.merge(matched.health());
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched);
         // Selected steps hold none of it.
         let start_up_counts = if steps.selected.is_none() { &start_up[..] } else { &[] };
         for start in start_up_counts {
@@ -188,15 +224,34 @@ impl Report {
         }
         let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
         let (mut model, mut ops, mut attributed) = (None, None, None);
+        let mut hypotheses = None;
+        let source = Source {
+            run,
+            classes: &classes,
+            steps: &steps,
+            times: &step_times,
+            idle: &idle,
+            matched: &matched,
+        };
+        let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
-            let attribution = resolved.attribute(context, run, &classes, &steps)?;
+            let found = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &found, &resolved);
+            let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
+            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
-            section.warnings.extend(OpsSection::warnings(&attribution));
-            ops = Some(OpsSection::rows(&attribution));
+            section.warnings.extend(OpsSection::warnings(&found));
+            ops = Some(OpsSection::rows(&found));
             model = Some(section);
-            attributed = Some(attribution);
+            attributed = Some(found);
         }
+        let hypotheses = match hypotheses {
+            Some(known) => known,
+            None => Hypotheses::new(&source, None, &options.what_if)?,
+        };
+        let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
+        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
         let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
@@ -209,13 +264,23 @@ impl Report {
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = facts::samples(&facts);
+        let measured = facts::samples(&facts);
         let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
-            .map(|expectation| expectation.measure(&samples, &findings))
+            .map(|expectation| expectation.measure(&measured, &findings))
             .collect::<Result<Vec<_>>>()?;
+        let samples = options.samples.then(|| {
+            StepSamples::new(&Sources {
+                run,
+                classes: &classes,
+                steps: &steps,
+                idle: &idle,
+                matched: &matched,
+                attribution: attributed.as_ref(),
+            })
+        });
         let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -228,7 +293,7 @@ impl Report {
             steps: summary,
             breakdown: phases
                 .iter()
-                .flat_map(|(key, time)| phase_rows(&classes, *key, time))
+                .flat_map(|(key, time)| phase_rows(&classes, *key, time, None))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
             typical,
@@ -266,6 +331,12 @@ impl Report {
                     rows(&classes, &[time], time.wall.end - time.wall.start, Some(time.rank))
                 })
                 .collect(),
+            rank_step_breakdown: rank_phases
+                .iter()
+                .zip(&steps.ranks)
+                .flat_map(|(phases, rank)| phases.iter().map(move |phase| (phase, rank.rank)))
+                .flat_map(|((key, time), rank)| phase_rows(&classes, *key, time, Some(rank)))
+                .collect(),
             top_kernels: kernels,
             memory: has_memory.then(|| copy_rows(run)),
             launches,
@@ -278,8 +349,16 @@ impl Report {
             overlap: matched.overlap().to_vec(),
             findings,
             expectations: (!expectations.is_empty()).then_some(expectations),
+            what_if: hypotheses.what_if,
+            ceilings: hypotheses.ceilings,
+            baseline: None,
+            samples,
             findings_shown: options.findings,
         };
+        if let Some(earlier) = &options.baseline {
+            let now = SavedReport::try_from(&report)?;
+            report.baseline = Some(BaselineSection::new(earlier, &now));
+        }
         report.answer = Answer::new(&report);
         Ok(report)
     }
@@ -315,6 +394,7 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
+    rank_phases: Vec<BTreeMap<PhaseKey, PhaseTime>>,
     work: StepWork,
     idle: Idle,
 }
@@ -323,17 +403,18 @@ impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
         let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (phases, work)) = side_by_side(
+        let (idle, (rank_phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
             || {
                 (
-                    phase_times(run, classes, &steps, &step_times),
+                    rank_phase_times(run, classes, &steps, &step_times),
                     StepWork::find(run, classes, &steps),
                 )
             },
         );
-        Ok(Self { steps, step_times, phases, work, idle })
+        let phases = phase_times_of_all(&rank_phases);
+        Ok(Self { steps, step_times, phases, rank_phases, work, idle })
     }
 }
 
@@ -371,6 +452,8 @@ fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {
         nsys_version: first.and_then(|m| m.nsys_version.clone()),
         export_schema: first.and_then(|m| m.export_schema.clone()),
         host: first.and_then(|m| m.host.clone()),
+        driver: first.and_then(|m| m.driver.clone()),
+        session_start_utc_ns: first.and_then(|m| m.session_start_utc_ns),
         gpus,
         ranks: run.ranks().iter().map(rank).collect(),
         span_ns: run.traces().iter().filter_map(Trace::span).map(|(s, e)| e - s).max(),
@@ -486,7 +569,12 @@ fn rows(classes: &Classes, times: &[&RankTime], wall: i64, rank: Option<u32>) ->
     out
 }
 
-fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<BreakdownRow> {
+fn phase_rows(
+    classes: &Classes,
+    key: PhaseKey,
+    time: &PhaseTime,
+    rank: Option<u32>,
+) -> Vec<BreakdownRow> {
     let mut out: Vec<BreakdownRow> = classes
         .categories()
         .iter()
@@ -495,7 +583,7 @@ fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<Breakdo
         .map(|(i, category)| BreakdownRow {
             phase: key.phase.as_str(),
             batch: key.batch,
-            rank: None,
+            rank,
             category: category.as_str().to_owned(),
             calls: time.calls[i],
             busy_ns: time.busy_ns[i],

@@ -30,7 +30,7 @@ pub(super) fn complete<'a>(
 ) {
     for phase in &mut facts.phases {
         let key = (phase.phase.as_str(), phase.batch);
-        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        let rows = in_steps.merged.iter().filter(|c| (c.phase, c.batch) == key);
         phase.collectives = rows.map(|section| &section.row).collect();
         let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
         phase.late = late.map(|section| &section.late).collect();

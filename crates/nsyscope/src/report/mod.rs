@@ -1,29 +1,43 @@
 //! The report: one value that JSON serialises and every view is made from.
 
 mod answer;
+pub mod baseline;
 mod build;
 mod collectives;
 mod deployment;
 mod facts;
+mod html;
 mod info;
 mod kernel_rows;
 mod model;
 mod ops;
+mod profile;
+mod samples;
+pub mod saved;
 mod steps;
 mod summary;
 mod typical;
 mod view;
+mod whatif;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 pub use crate::document::ViewOptions;
 pub use answer::{Answer, TypicalCategory, TypicalRow};
+pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
+pub use html::{Figure, Figures};
 pub use info::InfoReport;
 pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
+pub use samples::{
+    Column, IdleSamples, LayerCount, MOST_STEPS, PartSamples, PhaseSamples, StepSamples,
+};
+pub use saved::SavedReport;
 pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
 pub use typical::{FamilyRow, PartKernel, PartRow, Spread, TypicalStep};
@@ -37,7 +51,9 @@ use crate::causes::{Blame, Pace};
 use crate::expect::Expected;
 use crate::findings::Finding;
 use crate::health::Entry;
+use crate::model::Provenance;
 use crate::segment::{Selected, StepsSummary};
+use crate::whatif::{Ceiling, WhatIfResult};
 
 /// The `schema` of a [`Report`].
 pub const REPORT_SCHEMA: &str = "nsyscope.report/1";
@@ -85,6 +101,8 @@ pub struct Report {
     pub rank_times: Vec<RankTimes>,
     /// As `breakdown`, for each rank.
     pub rank_breakdown: Vec<BreakdownRow>,
+    /// As the steps of `breakdown`, for each rank.
+    pub rank_step_breakdown: Vec<BreakdownRow>,
     /// The kernels that take longest, by demangled name.
     pub top_kernels: Vec<KernelRow>,
     /// Memory copies and fills; null where the export has no table of them.
@@ -111,6 +129,16 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Expectations; null when none was given.
     pub expectations: Option<Vec<Expected>>,
+    /// What hypotheses make of the steps of each phase and batch; null when none was given.
+    pub what_if: Option<Vec<WhatIfResult>>,
+    /// What each part of the steps of each phase and batch would give at its floor, or at nothing
+    /// where it has none; what would give most first.
+    pub ceilings: Vec<Ceiling>,
+    /// An earlier report beside this one; null when none was given.
+    pub baseline: Option<BaselineSection>,
+    /// The steps as samples, for comparisons; absent where they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<StepSamples>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,
@@ -128,6 +156,10 @@ pub struct CaptureSection {
     pub export_schema: Option<String>,
     /// The machine of the first file.
     pub host: Option<String>,
+    /// The NVIDIA driver of the first file.
+    pub driver: Option<String>,
+    /// Unix time of the first file's zero, in ns.
+    pub session_start_utc_ns: Option<i64>,
     /// The GPUs of all files.
     pub gpus: Vec<GpuSection>,
     /// The ranks.
@@ -244,6 +276,20 @@ pub struct CollectiveSection {
     /// The figures.
     #[serde(flatten)]
     pub row: CollectiveRow,
+    /// What NCCL's own model expects of one such collective in isolation, in ns; null where
+    /// message, link or partners are unknown.
+    pub expected_ns: Option<i64>,
+    /// The least that one can take on the link, in ns.
+    pub floor_ns: Option<i64>,
+    /// The link that the ranks are taken to use: `nvlink`, `pcie` or `network`.
+    pub link: Option<&'static str>,
+    /// Its rated bandwidth in one direction.
+    pub link_bandwidth_bytes_per_s: Option<f64>,
+    /// `busbw_bytes_per_s` over that.
+    pub link_share: Option<f64>,
+    /// What `op`, `message_bytes`, `algbw_bytes_per_s`, `busbw_bytes_per_s` and `link` rest on, where
+    /// they are known.
+    pub provenance: BTreeMap<&'static str, Provenance>,
 }
 
 /// How late a rank is in the collectives of the steps of one phase and batch.

@@ -12,7 +12,7 @@ use super::super::share;
 use super::events::Item;
 use super::group::{Arrival, Call};
 use super::summary::BucketKey;
-use super::{Collectives, steady};
+use super::{Collectives, Message, steady};
 
 /// How late one rank is in the collectives of one kind, outliers left out.
 ///
@@ -83,7 +83,9 @@ impl Collectives {
         let names = Names::new(run);
         let scene = Scene { run, classes, names: &names, items: &self.items };
         let mut out = Vec::new();
-        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in
+            self.buckets(keep, |_| Message::default())
+        {
             if group.len() < 2 {
                 continue;
             }

@@ -15,6 +15,7 @@ mod experts;
 mod group;
 mod late;
 mod matching;
+mod messages;
 mod nvtx;
 mod steady;
 mod summary;
@@ -30,7 +31,8 @@ pub use events::Overlap;
 pub use experts::ExpertBalance;
 pub use group::{Call, CallMember, CollectiveGroup};
 pub use late::{LateRank, Longer};
-pub use summary::{CollectiveRow, RankCollectives, Skew, UnmatchedRow};
+pub use messages::NvtxMessages;
+pub use summary::{CollectiveRow, Message, RankCollectives, Skew, UnmatchedRow};
 
 use events::{Event, Item, Key};
 use group::{Arrival, Unmatched};

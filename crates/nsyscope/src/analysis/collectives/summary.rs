@@ -9,6 +9,7 @@ use super::super::share;
 use super::bandwidth::{bus_factor, bytes_per_s};
 use super::group::Call;
 use super::{Collectives, steady};
+use crate::model::Provenance;
 
 /// The collectives of one kind and kernel function among the same ranks (and, where known, of one
 /// message size). Which library and which data type carry a kind out goes with its message sizes,
@@ -127,7 +128,18 @@ pub(super) struct BucketKey<'a> {
     pub(super) kernel: &'a str,
     /// The ranks, ascending.
     pub(super) group: Vec<u32>,
-    pub(super) message: Option<u64>,
+    pub(super) message: Message,
+}
+
+/// What is known of one collective beside its kernels. Rows are told apart by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Message {
+    /// The model's operation.
+    pub op: Option<&'static str>,
+    /// Bytes, as nccl-tests counts them ([`bus_factor`]).
+    pub bytes: Option<u64>,
+    /// What the bytes rest on.
+    pub provenance: Option<Provenance>,
 }
 
 /// The calls of one row, side by side.
@@ -141,25 +153,30 @@ impl Collectives {
         keep: impl Fn(&Call<'a>) -> bool,
         bytes: impl Fn(&Call<'a>) -> Option<u64>,
     ) -> Vec<CollectiveRow> {
-        self.rows_on(None, keep, bytes)
+        let message = |call: &Call<'a>| Message { bytes: bytes(call), ..Message::default() };
+        self.rows_by_message(None, keep, message).into_iter().map(|(_, row)| row).collect()
     }
 
-    /// As [`Collectives::rows`], with the times of one rank alone: `time_ns`, `wait_ns`,
-    /// `transfer_ns` and the times and waits of `skew` are that rank's. Arrivals, completion and
-    /// bandwidth are the group's all the same. `keep` should let calls of that rank through only.
-    pub fn rows_on<'a>(
+    /// As [`Self::rows`], by all that is known of a call; with a rank, its times alone: `time_ns`,
+    /// `wait_ns`, `transfer_ns` and the times and waits of `skew` are that rank's. Arrivals,
+    /// completion and bandwidth are the group's all the same. `keep` should then let calls of that
+    /// rank through only.
+    pub fn rows_by_message<'a>(
         &'a self,
         rank: Option<u32>,
         keep: impl Fn(&Call<'a>) -> bool,
-        bytes: impl Fn(&Call<'a>) -> Option<u64>,
-    ) -> Vec<CollectiveRow> {
-        self.buckets(keep, bytes).into_iter().map(|(key, calls)| row(key, &calls, rank)).collect()
+        message: impl Fn(&Call<'a>) -> Message,
+    ) -> Vec<(Message, CollectiveRow)> {
+        let buckets = self.buckets(keep, message).into_iter();
+        buckets.map(|(key, calls)| (key.message, row(key, &calls, rank))).collect()
     }
 
     /// Sums up what `keep` lets through, by kind, ranks and rank.
     pub fn rank_rows<'a>(&'a self, keep: impl Fn(&Call<'a>) -> bool) -> Vec<RankCollectives> {
         let mut out = Vec::new();
-        for (BucketKey { kind, kernel, group, .. }, calls) in self.buckets(keep, |_| None) {
+        for (BucketKey { kind, kernel, group, .. }, calls) in
+            self.buckets(keep, |_| Message::default())
+        {
             let mut of: BTreeMap<u32, (i64, i64, u64)> =
                 group.iter().map(|&rank| (rank, (0, 0, 0))).collect();
             for call in &calls {
@@ -212,15 +229,15 @@ impl Collectives {
     pub(super) fn buckets<'a>(
         &'a self,
         keep: impl Fn(&Call<'a>) -> bool,
-        bytes: impl Fn(&Call<'a>) -> Option<u64>,
+        message: impl Fn(&Call<'a>) -> Message,
     ) -> BTreeMap<BucketKey<'a>, Bucket<'a>> {
         let mut out: BTreeMap<_, Bucket<'a>> = BTreeMap::new();
         for group in self.groups() {
             let ranks = group.ranks();
             let name = group.name();
-            let mut parts: BTreeMap<(&str, Option<u64>), Bucket<'a>> = BTreeMap::new();
+            let mut parts: BTreeMap<(&str, Message), Bucket<'a>> = BTreeMap::new();
             for call in group.calls().filter(&keep) {
-                parts.entry((call.kind(), bytes(&call))).or_default().push(call);
+                parts.entry((call.kind(), message(&call))).or_default().push(call);
             }
             for ((kind, message), mut calls) in parts {
                 let group = ranks.clone();
@@ -252,15 +269,16 @@ fn row(key: BucketKey<'_>, calls: &[Call<'_>], rank: Option<u32>) -> CollectiveR
     let mut completions: Vec<i64> = calls.iter().map(Call::completion_ns).collect();
     let completion = several.then(|| Distribution::of(&mut completions)).flatten();
     let algbw = message
+        .bytes
         .zip(completion)
         .and_then(|(bytes, time)| bytes_per_s(bytes.saturating_mul(time.calls), time.total_ns));
     let busbw = algbw.zip(bus_factor(kind, group.len())).map(|(algbw, factor)| algbw * factor);
     CollectiveRow {
         kind: kind.to_owned(),
-        op: None,
+        op: message.op.map(str::to_owned),
         ranks: group.len() as u32,
         calls: calls.len() as u64,
-        message_bytes: message,
+        message_bytes: message.bytes,
         time_ns,
         wait_ns: several.then_some(wait),
         transfer_ns: several.then_some(time_ns - wait),

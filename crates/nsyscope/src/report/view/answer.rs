@@ -12,12 +12,12 @@ use super::label;
 
 impl Report {
     /// The bottleneck, its cause and what to try first: one line each.
-    pub(super) fn answer(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn answer(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Answer".to_owned()));
         blocks.push(Block::Bullets(self.answer.lines().into()));
     }
 
-    pub(super) fn shares(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn shares(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
         let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
@@ -68,7 +68,7 @@ impl Report {
     }
 
     /// One phase in a sentence: how many steps, how long, and what they spend their time with.
-    pub(super) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
+    pub(in crate::report) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
         let mut line = label(phase, batch);
         if let Some(found) = self.batch(phase, batch) {
             line.push_str(&format!(
@@ -121,14 +121,18 @@ impl Report {
     }
 
     /// What the largest collective of a phase waits for, where several ranks were captured.
-    pub(super) fn wait_line(&self, phase: &'static str, batch: Option<u32>) -> Option<String> {
+    pub(in crate::report) fn wait_line(
+        &self,
+        phase: &'static str,
+        batch: Option<u32>,
+    ) -> Option<String> {
         let largest = self
             .collectives
             .iter()
             .filter(|c| (c.phase, c.batch) == (phase, batch))
             .max_by_key(|c| c.row.time_ns)?;
-        let wait = largest.row.wait_ns?;
-        let share = crate::analysis::share(wait, largest.row.time_ns);
+        let (wait, time) = self.collective_time(largest)?;
+        let share = crate::analysis::share(wait, time);
         let mut line = format!(
             "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
             largest.row.kind,

@@ -1,13 +1,16 @@
 //! The report for people: the answer first, then what it rests on.
 
 mod answer;
+mod baseline;
 mod beside;
 mod breakdown;
 mod capture;
+mod collectives;
 mod findings;
 mod floors;
 mod layers;
 mod tables;
+mod whatif;
 
 use crate::capture::TraceKind;
 use crate::causes::Cause;
@@ -24,7 +27,7 @@ const SMALL_SHARE: f64 = 0.002;
 const SMALL_STEP_SHARE: f64 = 0.005;
 
 /// A phase and batch as people name it.
-fn label(phase: &str, batch: Option<u32>) -> String {
+pub(super) fn label(phase: &str, batch: Option<u32>) -> String {
     match batch {
         Some(batch) => format!("{phase}, batch {batch}"),
         None => phase.to_owned(),
@@ -32,7 +35,7 @@ fn label(phase: &str, batch: Option<u32>) -> String {
 }
 
 /// What a finding would gain, as a sentence; empty where it has no size.
-fn gain(finding: &Finding) -> String {
+pub(super) fn gain(finding: &Finding) -> String {
     let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) else {
         return String::new();
     };
@@ -68,8 +71,11 @@ impl Report {
         self.head(&mut blocks);
         self.answer(&mut blocks);
         self.shares(&mut blocks);
+        self.baseline(&mut blocks);
         self.findings(&mut blocks);
         self.expectations(&mut blocks);
+        self.what_if(&mut blocks);
+        self.ceilings(&mut blocks);
         self.health(&mut blocks);
         // Beside selected steps, figures of the whole capture would be taken for theirs.
         let whole = self.selection.is_none();
@@ -94,7 +100,7 @@ impl Report {
         Document(blocks)
     }
 
-    fn head(&self, blocks: &mut Vec<Block>) {
+    pub(super) fn head(&self, blocks: &mut Vec<Block>) {
         let files: Vec<&str> = self.capture.files.iter().map(|f| f.file.as_str()).collect();
         let title = match files.as_slice() {
             [first, _, _, .., last] => {

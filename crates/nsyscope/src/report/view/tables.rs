@@ -1,72 +1,11 @@
-//! Tables of collectives, kernels, launches and copies.
+//! Tables of kernels, launches and copies.
 
 use crate::document::{Block, Grid, Kind};
 use crate::format;
 use crate::report::Report;
 
-use super::label;
-
 impl Report {
-    pub(super) fn collectives(&self, blocks: &mut Vec<Block>) {
-        if self.collectives.is_empty() {
-            return;
-        }
-        blocks.push(Block::Heading("Collectives, matched over ranks".to_owned()));
-        let mut grid = Grid::new(&[
-            ("phase", Kind::Words),
-            ("collective", Kind::Words),
-            ("ranks", Kind::Number),
-            ("calls", Kind::Number),
-            ("time", Kind::Number),
-            ("wait", Kind::Number),
-            ("transfer", Kind::Number),
-            ("spread p50", Kind::Number),
-            ("done p50", Kind::Number),
-            ("last", Kind::Words),
-        ])
-        .only_from("spread p50", 100)
-        .only_from("transfer", 90);
-        let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
-        for section in &self.collectives {
-            let row = &section.row;
-            let last = row
-                .last_arrival_rank_share
-                .iter()
-                .max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))
-                .filter(|_| row.ranks > 1);
-            grid.row(vec![
-                label(section.phase, section.batch),
-                row.kind.clone(),
-                row.ranks.to_string(),
-                format::count(row.calls),
-                format::ns(row.time_ns),
-                or_unknown(
-                    row.wait_ns.map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
-                ),
-                or_unknown(
-                    row.transfer_ns
-                        .map(|ns| format::percent(crate::analysis::share(ns, row.time_ns))),
-                ),
-                or_unknown(row.skew.map(|skew| format::duration(skew.spread.p50_ns))),
-                or_unknown(row.completion.map(|done| format::duration(done.p50_ns))),
-                last.map_or_else(String::new, |(rank, share)| {
-                    format!("rank {rank} {}", format::percent(*share))
-                }),
-            ]);
-        }
-        blocks.push(Block::Grid(grid));
-        let of = match self.selection.and_then(|selected| selected.by.rank) {
-            Some(rank) => format!("on rank {rank}"),
-            None => "over all ranks".to_owned(),
-        };
-        blocks.push(Block::Paragraph(format!(
-            "time: kernel durations {of}, of which wait is until the last rank had arrived \
-             and transfer after; spread: first to last arrival; done: last arrival until the last \
-             rank is done; last: the rank that arrives last most often. ?: one rank was captured."
-        )));
-    }
-
-    pub(super) fn kernels(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn kernels(&self, blocks: &mut Vec<Block>) {
         if self.top_kernels.is_empty() {
             return;
         }
@@ -99,7 +38,7 @@ impl Report {
         blocks.push(Block::Grid(grid));
     }
 
-    pub(super) fn launches(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn launches(&self, blocks: &mut Vec<Block>) {
         if self
             .launches
             .iter()
@@ -143,7 +82,7 @@ impl Report {
         ));
     }
 
-    pub(super) fn memory(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn memory(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Memory copies and fills".to_owned()));
         let Some(memory) = &self.memory else {
             blocks.push(Block::Paragraph(

@@ -1,0 +1,400 @@
+//! Of what the steps of each phase and batch consist, for hypotheses about them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::analysis::{Activity, ActivityKind, Classes, Collectives, WallTime};
+use crate::attribute::{Alignment, Attribution, StepPhase};
+use crate::capture::NONE;
+use crate::causes::{Cause, Idle, IdleTime};
+use crate::cost::CostModel;
+use crate::run::Run;
+use crate::segment::{PhaseKey, RankSteps, Step, Steps};
+use crate::whatif::{Atom, IdlePart, Part, Profile, Shared};
+
+/// A step is warming up if it takes so many times the typical one, and is idle for half of it.
+const WARM_UP: i64 = 3;
+
+/// What the steps of a run are made from.
+pub(super) struct Source<'a> {
+    pub(super) run: &'a Run,
+    pub(super) classes: &'a Classes,
+    pub(super) steps: &'a Steps,
+    pub(super) times: &'a [Vec<WallTime>],
+    pub(super) idle: &'a Idle,
+    pub(super) matched: &'a Collectives,
+}
+
+/// The model's part: which operation each kernel executes, and what it takes at least.
+pub(super) struct Priced<'a> {
+    pub(super) attribution: &'a Attribution,
+    pub(super) cost: Option<&'a CostModel>,
+}
+
+impl Source<'_> {
+    /// One profile a phase and batch, those whose steps take most time first.
+    pub(super) fn profiles(&self, priced: Option<&Priced<'_>>) -> Vec<Profile> {
+        let waits = self.waits();
+        let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
+        let mut usual: BTreeMap<PhaseKey, i64> = BTreeMap::new();
+        for key in self.steps.ranks.iter().flat_map(|rank| &rank.steps).map(Step::key) {
+            usual.entry(key).or_insert_with(|| self.usual_ns(key));
+        }
+        let mut floors = Floors::new(priced);
+        for (at, rank) in self.steps.ranks.iter().enumerate() {
+            for (number, step) in rank.steps.iter().enumerate() {
+                let key = step.key();
+                let tally = tallies.entry(key).or_default();
+                let (time, idle) = (&self.times[at][number], &self.idle.steps[at][number]);
+                let wall = time.end - time.start;
+                let usual = usual.get(&key).copied().unwrap_or(0);
+                if wall > usual.saturating_mul(WARM_UP) && idle.total_ns() * 2 > wall {
+                    tally.warm_up += 1;
+                    continue;
+                }
+                tally.step(step, idle);
+                self.activities(at, number, rank, step, &waits[at], &mut floors, tally);
+            }
+        }
+        let mut out: Vec<Profile> =
+            tallies.into_iter().map(|(key, tally)| tally.finish(key)).collect();
+        out.sort_by_key(|profile| Reverse(profile.wall_ns()));
+        out
+    }
+
+    /// The lower median of the wall times of steps.
+    fn usual_ns(&self, key: PhaseKey) -> i64 {
+        let steps = self.steps.ranks.iter().flat_map(|rank| &rank.steps);
+        let mut walls: Vec<i64> =
+            steps.filter(|step| step.key() == key).map(Step::wall_ns).collect();
+        match walls.len().checked_sub(1) {
+            Some(last) => *walls.select_nth_unstable(last / 2).1,
+            None => 0,
+        }
+    }
+
+    /// For each of the steps' ranks, the wait in ns of its collectives by row of the kernel table.
+    fn waits(&self) -> Vec<FxHashMap<u32, i64>> {
+        let mut out = vec![FxHashMap::default(); self.steps.ranks.len()];
+        for call in self.matched.calls().filter(|call| call.width() > 1) {
+            for member in call.members() {
+                if let Some(at) = self.steps.ranks.iter().position(|r| r.rank == member.rank) {
+                    out[at].insert(member.row, member.wait_ns);
+                }
+            }
+        }
+        out
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn activities(
+        &self,
+        at: usize,
+        number: usize,
+        rank: &RankSteps,
+        step: &Step,
+        waits: &FxHashMap<u32, i64>,
+        floors: &mut Floors<'_>,
+        tally: &mut Tally,
+    ) {
+        let file = self.run.ranks()[rank.rank as usize].file;
+        let trace = &self.run.traces()[file];
+        let alignment = floors.alignment(at, number);
+        // Wait and transfer of one kernel are two intervals: the second is taken up in its turn.
+        let mut clock = SetClock::default();
+        let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
+        for (place, (index, activity)) in rank.activities_of(step).enumerate() {
+            let class = self.classes.activity(file, trace, activity);
+            let op = alignment.as_ref().and_then(|_| floors.op(at, index));
+            let wait = wait_of(activity, waits);
+            while let Some(&Reverse((start, end, atom))) = later.peek() {
+                if start > activity.start {
+                    break;
+                }
+                clock.add(start, end, atom, tally);
+                later.pop();
+            }
+            let mut name = |part| {
+                let category = || self.classes.categories()[class as usize].as_str().to_owned();
+                tally.atom(class, op, part, category)
+            };
+            let (whole, end) = (activity.end - activity.start, activity.end);
+            let main = if let Some(wait) = wait {
+                let (waiting, moving) = (name(Part::Wait), name(Part::Transfer));
+                let arrived = activity.start + wait;
+                clock.add(activity.start, arrived, waiting, tally);
+                later.push(Reverse((arrived, end, moving)));
+                tally.atoms[waiting as usize].activities += 1;
+                tally.atoms[waiting as usize].busy_ns += wait;
+                tally.atoms[moving as usize].busy_ns += whole - wait;
+                moving
+            } else {
+                let atom = name(Part::Whole);
+                clock.add(activity.start, end, atom, tally);
+                tally.atoms[atom as usize].busy_ns += whole;
+                atom
+            };
+            tally.atoms[main as usize].activities += 1;
+            if let Some(alignment) = &alignment {
+                floors.add(alignment, place, &mut tally.atoms[main as usize], &mut tally.unpriced);
+            }
+        }
+        while let Some(Reverse((start, end, atom))) = later.pop() {
+            clock.add(start, end, atom, tally);
+        }
+        clock.finish(tally);
+    }
+}
+
+/// The wait of a collective that was matched.
+fn wait_of(activity: &Activity, waits: &FxHashMap<u32, i64>) -> Option<i64> {
+    if waits.is_empty() || activity.table != ActivityKind::Kernel {
+        return None;
+    }
+    waits.get(&activity.row).copied()
+}
+
+/// The floors of operations, and the operations of activities.
+struct Floors<'a> {
+    priced: Option<&'a Priced<'a>>,
+    /// By alignment, the floor in ns of each of its operations.
+    of: FxHashMap<*const Alignment, Vec<Option<f64>>>,
+}
+
+impl<'a> Floors<'a> {
+    fn new(priced: Option<&'a Priced<'a>>) -> Self {
+        Self { priced, of: FxHashMap::default() }
+    }
+
+    fn alignment(&self, rank: usize, step: usize) -> Option<Arc<Alignment>> {
+        self.priced?.attribution.ranks.get(rank)?.steps.get(step)?.clone()
+    }
+
+    fn op(&self, rank: usize, activity: usize) -> Option<&'static str> {
+        Some(self.priced?.attribution.of(rank, activity)?.op)
+    }
+
+    /// Adds what the activity at a place of the step says of its operation's calls and floor.
+    fn add(
+        &mut self,
+        alignment: &Arc<Alignment>,
+        place: usize,
+        atom: &mut Atom,
+        unpriced: &mut Vec<&'static str>,
+    ) {
+        let Some(placement) = alignment.placements.get(place).copied().flatten() else { return };
+        let op = &alignment.ops[placement.op as usize];
+        // What completes a call has no floor of its own: that of the call covers it.
+        let floor = atom.floor_ns.get_or_insert(0.0);
+        if !(placement.main && alignment.is_call[placement.op as usize]) {
+            return;
+        }
+        atom.calls += 1;
+        let cost = self.priced.and_then(|priced| priced.cost);
+        let known = self.of.entry(Arc::as_ptr(alignment)).or_insert_with(|| {
+            let setup = &alignment.setup;
+            let cache = setup.context.is_some()
+                || (setup.phase == StepPhase::Prefill && setup.batch.is_some());
+            alignment
+                .ops
+                .iter()
+                .map(|op| {
+                    let known = setup.rows.is_some() && (op.cache_read == 0.0 || cache);
+                    Some(cost.filter(|_| known)?.floor(op)?.ns)
+                })
+                .collect()
+        });
+        match known[placement.op as usize] {
+            Some(ns) => *floor += ns,
+            None if unpriced.contains(&op.name) => {}
+            None => unpriced.push(op.name),
+        }
+    }
+}
+
+/// What is summed up for a phase and batch.
+#[derive(Default)]
+struct Tally {
+    steps: u64,
+    warm_up: u64,
+    tokens: u64,
+    tokens_unknown: bool,
+    atoms: Vec<Atom>,
+    /// By class: what has no operation and no parts, which without a model is nearly everything.
+    plain: Vec<u32>,
+    index: FxHashMap<(u32, Option<&'static str>, Part), u32>,
+    shared: BTreeMap<Vec<u32>, i64>,
+    idle: [(i64, u64); Cause::ALL.len()],
+    /// Operations of which a call has no known floor.
+    unpriced: Vec<&'static str>,
+}
+
+impl Tally {
+    fn step(&mut self, step: &Step, idle: &IdleTime) {
+        self.steps += 1;
+        match &step.tokens {
+            Some(tokens) => self.tokens += u64::from(tokens.count),
+            None => self.tokens_unknown = true,
+        }
+        for (cause, ns, gaps) in idle.causes() {
+            let sum = &mut self.idle[cause as usize];
+            sum.0 += ns;
+            sum.1 += gaps;
+        }
+    }
+
+    fn atom(
+        &mut self,
+        class: u32,
+        op: Option<&'static str>,
+        part: Part,
+        category: impl Fn() -> String,
+    ) -> u32 {
+        let plain = op.is_none() && part == Part::Whole;
+        if plain && let Some(&atom) = self.plain.get(class as usize).filter(|at| **at != NONE) {
+            return atom;
+        }
+        let atoms = &mut self.atoms;
+        let atom = *self.index.entry((class, op, part)).or_insert_with(|| {
+            atoms.push(Atom::new(category(), op, part));
+            (atoms.len() - 1) as u32
+        });
+        if plain {
+            self.plain.resize(self.plain.len().max(class as usize + 1), NONE);
+            self.plain[class as usize] = atom;
+        }
+        atom
+    }
+
+    fn finish(mut self, key: PhaseKey) -> Profile {
+        let mut out = Profile::new(key.phase, key.batch);
+        for atom in &mut self.atoms {
+            // A part of an operation's floor is none.
+            if atom.op.is_none_or(|op| self.unpriced.contains(&op)) || atom.part == Part::Wait {
+                atom.floor_ns = None;
+            }
+        }
+        (out.steps, out.warm_up, out.atoms) = (self.steps, self.warm_up, self.atoms);
+        out.tokens_per_step = (!self.tokens_unknown && self.steps > 0)
+            .then(|| self.tokens as f64 / self.steps as f64);
+        out.shared = self.shared.into_iter().map(|(atoms, ns)| Shared::new(atoms, ns)).collect();
+        out.idle = Cause::ALL
+            .into_iter()
+            .zip(self.idle)
+            .filter(|(_, (ns, _))| *ns != 0)
+            .map(|(cause, (ns, gaps))| IdlePart::new(cause, ns, gaps))
+            .collect();
+        out
+    }
+}
+
+/// Which atoms run at once, by intervals in order of start.
+#[derive(Default)]
+struct SetClock {
+    now: i64,
+    running: BinaryHeap<Reverse<(i64, u32)>>,
+    /// The atoms of which any runs now, ascending, and how many activities of each.
+    present: Vec<(u32, u32)>,
+}
+
+impl SetClock {
+    fn add(&mut self, start: i64, end: i64, atom: u32, tally: &mut Tally) {
+        self.advance(start, tally);
+        if start >= end {
+            return;
+        }
+        self.running.push(Reverse((end, atom)));
+        match self.present.binary_search_by_key(&atom, |(atom, _)| *atom) {
+            Ok(at) => self.present[at].1 += 1,
+            Err(at) => self.present.insert(at, (atom, 1)),
+        }
+    }
+
+    fn finish(&mut self, tally: &mut Tally) {
+        self.advance(i64::MAX, tally);
+    }
+
+    fn advance(&mut self, time: i64, tally: &mut Tally) {
+        while let Some(&Reverse((end, atom))) = self.running.peek() {
+            if end > time {
+                break;
+            }
+            self.pass(end, tally);
+            self.running.pop();
+            if let Ok(at) = self.present.binary_search_by_key(&atom, |(atom, _)| *atom) {
+                self.present[at].1 -= 1;
+                if self.present[at].1 == 0 {
+                    self.present.remove(at);
+                }
+            }
+        }
+        if !self.present.is_empty() {
+            self.pass(time, tally);
+        }
+        self.now = time;
+    }
+
+    /// Counts the time until `to` for what runs.
+    fn pass(&mut self, to: i64, tally: &mut Tally) {
+        let ns = to - self.now;
+        if ns <= 0 {
+            return;
+        }
+        match self.present.as_slice() {
+            [] => {}
+            [(atom, _)] => tally.atoms[*atom as usize].alone_ns += ns,
+            several => {
+                let atoms = several.iter().map(|(atom, _)| *atom).collect();
+                *tally.shared.entry(atoms).or_default() += ns;
+            }
+        }
+        self.now = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_runs_at_once_is_counted_once(
+            mut all in prop::collection::vec((0i64..60, 0i64..20, 0u32..3), 1..20),
+        ) {
+            all.sort_unstable();
+            let mut tally = Tally::default();
+            for class in 0..3 {
+                tally.atom(class, None, Part::Whole, String::new);
+            }
+            let mut clock = SetClock::default();
+            for &(start, length, atom) in &all {
+                clock.add(start, start + length, atom, &mut tally);
+            }
+            clock.finish(&mut tally);
+            // Instant by instant.
+            let (mut alone, mut shared) = ([0; 3], BTreeMap::new());
+            for t in 0..100 {
+                let mut now: Vec<u32> = all
+                    .iter()
+                    .filter(|(start, length, _)| (*start..start + length).contains(&t))
+                    .map(|(.., atom)| *atom)
+                    .collect();
+                now.sort_unstable();
+                now.dedup();
+                match now.as_slice() {
+                    [] => {}
+                    [atom] => alone[*atom as usize] += 1,
+                    _ => *shared.entry(now).or_insert(0) += 1,
+                }
+            }
+            let found: Vec<i64> = tally.atoms.iter().map(|atom| atom.alone_ns).collect();
+            prop_assert_eq!(found, alone);
+            prop_assert_eq!(tally.shared, shared);
+        }
+    }
+}
