@@ -29,6 +29,7 @@ Examples:
   nsyscope kernels run.sqlite --by category     kernels summed up
   nsyscope compare base.sqlite new.sqlite       what changed, and whether it is more than noise
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
+  nsyscope plot timeline run.sqlite -o run.svg  ranks and streams over time
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
@@ -79,6 +80,8 @@ pub(crate) enum Format {
     Md,
     /// JSON, with a versioned schema
     Json,
+    /// One HTML page with pictures, for a browser or paper; of a report
+    Html,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +100,8 @@ pub(crate) enum Command {
     Deployment(Deployment),
     /// Say what changed from one run to another, and whether it is more than noise
     Compare(Compare),
+    /// Draw where the time goes, as SVG or PNG
+    Plot(Plot),
     /// List, check or try the kernel rules
     #[command(after_help = "\
 Examples:
@@ -129,6 +134,7 @@ Examples:
   nsyscope report run.sqlite
   nsyscope report rank0.sqlite rank1.sqlite     several captures of one run
   nsyscope report run.sqlite --format json -o report.json
+  nsyscope report run.sqlite --format html -o report.html
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
   nsyscope report run.sqlite --save-baseline base.json    what nsyscope compare needs of this run
   nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
@@ -314,6 +320,81 @@ pub(crate) struct StepSelection {
     /// Only steps of this rank; collectives are matched over all ranks all the same
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+/// Draw a chart: an SVG picture, or PNG where the file of -o ends so.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope plot timeline run.sqlite -o run.svg                    all steps
+  nsyscope plot timeline run.sqlite --step 12 -o step.png         one step
+  nsyscope plot timeline run.sqlite --step 12 --layer 3 -o l3.svg
+  nsyscope plot timeline run.sqlite --time 1.2s..1.25s -o part.svg
+  nsyscope plot breakdown run.sqlite --theme dark -o where.png
+  nsyscope plot roofline run.sqlite --config config.json -o roof.svg
+
+Times count from the first GPU activity. Colours are those of categories, the same in every picture.")]
+pub(crate) struct Plot {
+    /// What to draw
+    #[arg(value_enum, value_name = "CHART")]
+    pub(crate) chart: Chart,
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    /// Width in pixels
+    #[arg(long, default_value_t = 1100, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(320..=16384))]
+    pub(crate) width: u32,
+    /// Height in pixels [default: what the content needs; never less]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(120..=16384))]
+    pub(crate) height: Option<u32>,
+    /// Light or dark
+    #[arg(long, value_enum, default_value = "light", value_name = "THEME")]
+    pub(crate) theme: ThemeName,
+    /// Dots of a PNG for each pixel: 2 is sharp on paper
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4))]
+    pub(crate) scale: u32,
+    /// Timeline: one step, by its number (nsyscope steps lists them)
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u32>,
+    /// Timeline: one layer of the step
+    #[arg(long, value_name = "N", requires = "step")]
+    pub(crate) layer: Option<u32>,
+    /// Timeline: a window of time such as 1.2s..1.25s or 300ms..; all: the whole capture
+    #[arg(long, value_name = "A..B", conflicts_with = "step")]
+    pub(crate) time: Option<String>,
+    /// Timeline: one rank
+    #[arg(long, value_name = "R")]
+    pub(crate) rank: Option<u32>,
+    #[command(flatten)]
+    pub(crate) source: StepSource,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+}
+
+/// A chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Chart {
+    /// Ranks and streams over time
+    Timeline,
+    /// Where the time of each phase and rank goes
+    Breakdown,
+    /// How long each step took, and when
+    Steps,
+    /// What each layer spends its time with
+    Layers,
+    /// Operations under the roofs of the GPU; needs --config
+    Roofline,
+    /// Waiting and transferring; size of messages against bandwidth
+    Collectives,
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThemeName {
+    /// Dark on white
+    Light,
+    /// Light on black
+    Dark,
 }
 
 /// The phase that steps are selected by.

@@ -54,8 +54,16 @@ pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {
         Format::Text => answer.text(&view_options(global)),
         Format::Md => answer.markdown(),
         Format::Json => json(answer)?,
+        Format::Html => return Err(no_page()),
     };
     write(global, &text)
+}
+
+/// Of all answers the report alone is a page.
+pub(crate) fn no_page() -> anyhow::Error {
+    nsyscope::Error::new(nsyscope::ErrorKind::Argument, "only a report can be HTML")
+        .with_hint("use --format text, md or json, or `nsyscope report`")
+        .into()
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
@@ -66,17 +74,22 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String> {
 
 /// Writes text to `-o` or stdout.
 pub(crate) fn write(global: &Global, text: &str) -> Result<()> {
+    write_bytes(global, text.as_bytes())
+}
+
+/// Writes bytes to `-o` or stdout.
+pub(crate) fn write_bytes(global: &Global, bytes: &[u8]) -> Result<()> {
     let Some(path) = &global.output else {
         let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(bytes)?;
         out.flush()?;
         return Ok(());
     };
-    write_file(path, text)
+    write_file(path, bytes)
 }
 
-/// Writes text to a file.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
+/// Writes a file, whole or not at all.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     // Written beside the target and moved over it: a full disk leaves an old file as it was.
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -85,11 +98,11 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     let name = || format!("cannot write `{}`", path.display());
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced.
-        return std::fs::write(path, text).with_context(name);
+        return std::fs::write(path, bytes).with_context(name);
     }
     let mut file =
         tempfile::Builder::new().prefix(".nsyscope-").tempfile_in(folder).with_context(name)?;
-    file.write_all(text.as_bytes()).with_context(name)?;
+    file.write_all(bytes).with_context(name)?;
     file.as_file().sync_all().with_context(name)?;
     #[cfg(unix)]
     {

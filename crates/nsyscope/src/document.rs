@@ -1,11 +1,15 @@
 //! A report's view as a sequence of blocks, rendered as text or Markdown from the same values.
 
+mod html;
+
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::text;
+
+pub(crate) use html::escape;
 
 /// How a view is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +205,7 @@ impl Grid {
             line.push('\n');
             line
         };
-        out.push_str(&cells(self.columns.iter().map(|c| escape(&c.title)).collect()));
+        out.push_str(&cells(self.columns.iter().map(|c| escape_markdown(&c.title)).collect()));
         out.push_str(&cells(
             self.columns
                 .iter()
@@ -217,8 +221,10 @@ impl Grid {
                         let cell = text::printable(cell);
                         match column.kind {
                             Kind::Name if !cell.is_empty() => code(&text::truncate(&cell, 200)),
-                            _ if strong && !cell.is_empty() => format!("**{}**", escape(&cell)),
-                            _ => escape(&cell),
+                            _ if strong && !cell.is_empty() => {
+                                format!("**{}**", escape_markdown(&cell))
+                            }
+                            _ => escape_markdown(&cell),
                         }
                     })
                     .collect(),
@@ -247,7 +253,7 @@ fn unqualified(name: &str) -> &str {
 }
 
 /// Text that Markdown shows as it is.
-fn escape(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -342,20 +348,24 @@ impl Document {
         for block in &self.0 {
             match block {
                 Block::Title(title) => {
-                    let _ = writeln!(out, "# {}\n", escape(&text::printable(title)));
+                    let _ = writeln!(out, "# {}\n", escape_markdown(&text::printable(title)));
                 }
                 Block::Heading(title) => {
-                    let _ = writeln!(out, "## {}\n", escape(title));
+                    let _ = writeln!(out, "## {}\n", escape_markdown(title));
                 }
                 Block::Paragraph(paragraph) => {
-                    let _ = writeln!(out, "{}\n", escape(&text::printable(paragraph)));
+                    let _ = writeln!(out, "{}\n", escape_markdown(&text::printable(paragraph)));
                 }
                 Block::Warning(paragraph) => {
-                    let _ = writeln!(out, "> **Note:** {}\n", escape(&text::printable(paragraph)));
+                    let _ = writeln!(
+                        out,
+                        "> **Note:** {}\n",
+                        escape_markdown(&text::printable(paragraph))
+                    );
                 }
                 Block::Bullets(items) => {
                     for item in items {
-                        let _ = writeln!(out, "- {}", escape(&text::printable(item)));
+                        let _ = writeln!(out, "- {}", escape_markdown(&text::printable(item)));
                     }
                     out.push('\n');
                 }
@@ -364,8 +374,8 @@ impl Document {
                         let _ = writeln!(
                             out,
                             "- **{}**: {}",
-                            escape(name),
-                            escape(&text::printable(value))
+                            escape_markdown(name),
+                            escape_markdown(&text::printable(value))
                         );
                     }
                     out.push('\n');

@@ -1,9 +1,9 @@
 //! Numbers as people read them. Integers in ns and bytes become units only here.
 
-pub(crate) use crate::text::count;
+pub use crate::text::count;
 
 /// A duration in ns with a unit and four digits: `417 ns`, `12.34 µs`, `4.062 ms`, `1.794 s`.
-pub(crate) fn duration(ns: f64) -> String {
+pub fn duration(ns: f64) -> String {
     let size = ns.abs();
     if size < 999.5 {
         // Medians may end in a half.
@@ -18,7 +18,7 @@ pub(crate) fn duration(ns: f64) -> String {
 }
 
 /// As [`duration`], for whole nanoseconds.
-pub(crate) fn ns(value: i64) -> String {
+pub fn ns(value: i64) -> String {
     duration(value as f64)
 }
 
@@ -32,7 +32,7 @@ fn four(value: f64, unit: &str) -> String {
 }
 
 /// A share 0..1 in per cent; a share that is there but rounds to nothing says so.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p > 0.0 && p < 0.05 => "<0.1 %".to_owned(),
         p => format!("{p:.1} %"),
@@ -40,7 +40,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Bytes with a binary unit.
-pub(crate) fn bytes(value: u64) -> String {
+pub fn bytes(value: u64) -> String {
     let mut size = value as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if size < 1023.95 {
@@ -52,7 +52,7 @@ pub(crate) fn bytes(value: u64) -> String {
 }
 
 /// Bytes per second with an SI unit.
-pub(crate) fn rate(bytes_per_s: f64) -> String {
+pub fn rate(bytes_per_s: f64) -> String {
     if bytes_per_s < 1e9 {
         format!("{:.1} MB/s", bytes_per_s / 1e6)
     } else {
@@ -62,7 +62,7 @@ pub(crate) fn rate(bytes_per_s: f64) -> String {
 
 /// A kernel's name with what tells it from others first: without the return type, anonymous
 /// namespaces, casts of template arguments and the parameter list.
-pub(crate) fn kernel(name: &str) -> String {
+pub fn kernel(name: &str) -> String {
     // The parameter list is the last bracket that closes at the end.
     let mut depth = 0;
     let mut end = name.len();
@@ -102,7 +102,7 @@ pub(crate) fn kernel(name: &str) -> String {
 }
 
 /// `1 rank`, `2 ranks`.
-pub(crate) fn plural(value: usize, noun: &str) -> String {
+pub fn plural(value: usize, noun: &str) -> String {
     let s = if value == 1 { "" } else { "s" };
     format!("{} {noun}{s}", count(value as u64))
 }

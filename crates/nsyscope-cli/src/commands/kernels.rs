@@ -73,7 +73,7 @@ fn explain(
             "schema": "nsyscope.explain/1",
             "explanations": serde_json::to_value(&explanations).context("cannot write JSON")?,
         }))?,
-        Format::Text | Format::Md => {
+        Format::Text | Format::Md | Format::Html => {
             explanations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         }
     };

@@ -5,6 +5,8 @@ mod deployment;
 mod info;
 mod kernels;
 mod model;
+mod page;
+mod plot;
 mod record;
 mod report;
 mod rules;
@@ -18,7 +20,7 @@ use nsyscope::Run;
 use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
 use nsyscope::kernel::Classifier;
 
-use crate::args::{Args, Command, Global};
+use crate::args::{Args, Command, Format, Global};
 use crate::output;
 use crate::progress::Bar;
 
@@ -33,6 +35,9 @@ pub(crate) enum Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
+    if global.format == Format::Html && !matches!(args.command, Command::Report(_)) {
+        return Err(output::no_page());
+    }
     match &args.command {
         Command::Report(command) => return report::run(global, command),
         Command::Compare(command) => return compare::run(global, command),
@@ -41,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         Command::Kernels(command) => kernels::run(global, command),
         Command::Model(command) => model::run(global, command),
         Command::Deployment(command) => deployment::run(global, command),
+        Command::Plot(command) => plot::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {

@@ -7,7 +7,7 @@ use nsyscope::report::{Baseline, Report, ReportOptions};
 use nsyscope::whatif::WhatIf;
 
 use super::Outcome;
-use crate::args::{self, Global};
+use crate::args::{self, Format, Global};
 use crate::output;
 
 pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
@@ -49,11 +49,16 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     }
     let mut report = Report::new(&run, &classifier, &options)?;
     if let Some(path) = &command.save_baseline {
-        output::write_file(path, &output::json(&report)?)?;
+        output::write_file(path, output::json(&report)?.as_bytes())?;
         // The answer is the same whether a baseline is saved or not.
         report.samples = None;
     }
-    output::print(global, &report)?;
+    if global.format == Format::Html {
+        let figures = super::page::figures(&run, &classifier, &options, &report)?;
+        output::write(global, &report.to_html(&figures))?;
+    } else {
+        output::print(global, &report)?;
+    }
     // The process ends here: giving a large run's memory back piece by piece would only take time.
     std::mem::forget(run);
     Ok(if report.expectations_hold() { Outcome::Done } else { Outcome::GateFailed })

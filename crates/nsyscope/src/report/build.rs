@@ -18,7 +18,8 @@ use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times, step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times_of_all,
+    rank_phase_times, step_times,
 };
 use crate::whatif::WhatIf;
 
@@ -187,7 +188,7 @@ impl Report {
             || Stepped::of(run, &classes, options),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, work, idle } = stepped?;
+        let Stepped { steps, step_times, phases, rank_phases, work, idle } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -292,7 +293,7 @@ impl Report {
             steps: summary,
             breakdown: phases
                 .iter()
-                .flat_map(|(key, time)| phase_rows(&classes, *key, time))
+                .flat_map(|(key, time)| phase_rows(&classes, *key, time, None))
                 .chain(all_ranks(&classes, &times, wall))
                 .collect(),
             typical,
@@ -329,6 +330,12 @@ impl Report {
                 .flat_map(|time| {
                     rows(&classes, &[time], time.wall.end - time.wall.start, Some(time.rank))
                 })
+                .collect(),
+            rank_step_breakdown: rank_phases
+                .iter()
+                .zip(&steps.ranks)
+                .flat_map(|(phases, rank)| phases.iter().map(move |phase| (phase, rank.rank)))
+                .flat_map(|((key, time), rank)| phase_rows(&classes, *key, time, Some(rank)))
                 .collect(),
             top_kernels: kernels,
             memory: has_memory.then(|| copy_rows(run)),
@@ -387,6 +394,7 @@ struct Stepped {
     steps: Steps,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
+    rank_phases: Vec<BTreeMap<PhaseKey, PhaseTime>>,
     work: StepWork,
     idle: Idle,
 }
@@ -395,17 +403,18 @@ impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
         let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (phases, work)) = side_by_side(
+        let (idle, (rank_phases, work)) = side_by_side(
             options.threads,
             || Idle::find(run, &steps, &step_times),
             || {
                 (
-                    phase_times(run, classes, &steps, &step_times),
+                    rank_phase_times(run, classes, &steps, &step_times),
                     StepWork::find(run, classes, &steps),
                 )
             },
         );
-        Ok(Self { steps, step_times, phases, work, idle })
+        let phases = phase_times_of_all(&rank_phases);
+        Ok(Self { steps, step_times, phases, rank_phases, work, idle })
     }
 }
 
@@ -560,7 +569,12 @@ fn rows(classes: &Classes, times: &[&RankTime], wall: i64, rank: Option<u32>) ->
     out
 }
 
-fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<BreakdownRow> {
+fn phase_rows(
+    classes: &Classes,
+    key: PhaseKey,
+    time: &PhaseTime,
+    rank: Option<u32>,
+) -> Vec<BreakdownRow> {
     let mut out: Vec<BreakdownRow> = classes
         .categories()
         .iter()
@@ -569,7 +583,7 @@ fn phase_rows(classes: &Classes, key: PhaseKey, time: &PhaseTime) -> Vec<Breakdo
         .map(|(i, category)| BreakdownRow {
             phase: key.phase.as_str(),
             batch: key.batch,
-            rank: None,
+            rank,
             category: category.as_str().to_owned(),
             calls: time.calls[i],
             busy_ns: time.busy_ns[i],

@@ -6,6 +6,7 @@ mod build;
 mod collectives;
 mod deployment;
 mod facts;
+mod html;
 mod info;
 mod kernel_rows;
 mod model;
@@ -28,6 +29,7 @@ pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
 pub use deployment::DeploymentSection;
+pub use html::{Figure, Figures};
 pub use info::InfoReport;
 pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
@@ -99,6 +101,8 @@ pub struct Report {
     pub rank_times: Vec<RankTimes>,
     /// As `breakdown`, for each rank.
     pub rank_breakdown: Vec<BreakdownRow>,
+    /// As the steps of `breakdown`, for each rank.
+    pub rank_step_breakdown: Vec<BreakdownRow>,
     /// The kernels that take longest, by demangled name.
     pub top_kernels: Vec<KernelRow>,
     /// Memory copies and fills; null where the export has no table of them.

@@ -26,7 +26,8 @@ mod tokens;
 pub use attribution::step_times;
 pub use find::StepOptions;
 pub use layers::{Layer, LayerKind};
-pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times};
+pub(crate) use phase_time::all_ranks as phase_times_of_all;
+pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times, rank_phase_times};
 pub use replays::GraphReplay;
 pub use select::{Selected, Selection, StepRange};
 pub use step::{

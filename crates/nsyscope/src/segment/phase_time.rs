@@ -48,15 +48,16 @@ impl PhaseTime {
     }
 }
 
-/// Sums up the steps of a run; `times` is what [`super::step_times`] says of them.
-pub fn phase_times(
+/// Sums up the steps of each rank of a run, by rank; `times` is what [`super::step_times`] says of
+/// them.
+pub fn rank_phase_times(
     run: &Run,
     classes: &Classes,
     steps: &Steps,
     times: &[Vec<WallTime>],
-) -> BTreeMap<PhaseKey, PhaseTime> {
+) -> Vec<BTreeMap<PhaseKey, PhaseTime>> {
     let count = classes.categories().len();
-    let mut out: BTreeMap<PhaseKey, PhaseTime> = BTreeMap::new();
+    let mut out = Vec::with_capacity(steps.ranks.len());
     for (rank, times) in steps.ranks.iter().zip(times) {
         let file = run.ranks()[rank.rank as usize].file;
         let trace = &run.traces()[file];
@@ -89,17 +90,34 @@ pub fn phase_times(
                 sum.busy_ns[class] += activity.end - activity.start;
             }
         }
-        for (key, group) in keys.into_iter().zip(groups) {
-            let sum = out.entry(key).or_insert_with(|| PhaseTime::new(count));
-            sum.steps += group.steps;
-            sum.wall_ns += group.wall_ns;
-            sum.idle_ns += group.idle_ns;
-            for i in 0..count {
-                sum.exposed_ns[i] += group.exposed_ns[i];
-                sum.alone_ns[i] += group.alone_ns[i];
-                sum.calls[i] += group.calls[i];
-                sum.busy_ns[i] += group.busy_ns[i];
-            }
+        out.push(keys.into_iter().zip(groups).collect());
+    }
+    out
+}
+
+/// Sums up the steps of a run; `times` is what [`super::step_times`] says of them.
+pub fn phase_times(
+    run: &Run,
+    classes: &Classes,
+    steps: &Steps,
+    times: &[Vec<WallTime>],
+) -> BTreeMap<PhaseKey, PhaseTime> {
+    all_ranks(&rank_phase_times(run, classes, steps, times))
+}
+
+/// The steps of all ranks together.
+pub(crate) fn all_ranks(ranks: &[BTreeMap<PhaseKey, PhaseTime>]) -> BTreeMap<PhaseKey, PhaseTime> {
+    let mut out: BTreeMap<PhaseKey, PhaseTime> = BTreeMap::new();
+    for (key, time) in ranks.iter().flatten() {
+        let sum = out.entry(*key).or_insert_with(|| PhaseTime::new(time.calls.len()));
+        sum.steps += time.steps;
+        sum.wall_ns += time.wall_ns;
+        sum.idle_ns += time.idle_ns;
+        for i in 0..time.calls.len() {
+            sum.exposed_ns[i] += time.exposed_ns[i];
+            sum.alone_ns[i] += time.alone_ns[i];
+            sum.calls[i] += time.calls[i];
+            sum.busy_ns[i] += time.busy_ns[i];
         }
     }
     out

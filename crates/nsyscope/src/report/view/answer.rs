@@ -12,12 +12,12 @@ use super::label;
 
 impl Report {
     /// The bottleneck, its cause and what to try first: one line each.
-    pub(super) fn answer(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn answer(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Answer".to_owned()));
         blocks.push(Block::Bullets(self.answer.lines().into()));
     }
 
-    pub(super) fn shares(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn shares(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Where the time goes".to_owned()));
         let Some(first) = self.rows_of("all", None).next() else {
             blocks.push(Block::Paragraph(
@@ -68,7 +68,7 @@ impl Report {
     }
 
     /// One phase in a sentence: how many steps, how long, and what they spend their time with.
-    pub(super) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
+    pub(in crate::report) fn phase_line(&self, phase: &'static str, batch: Option<u32>) -> String {
         let mut line = label(phase, batch);
         if let Some(found) = self.batch(phase, batch) {
             line.push_str(&format!(
@@ -121,7 +121,11 @@ impl Report {
     }
 
     /// What the largest collective of a phase waits for, where several ranks were captured.
-    pub(super) fn wait_line(&self, phase: &'static str, batch: Option<u32>) -> Option<String> {
+    pub(in crate::report) fn wait_line(
+        &self,
+        phase: &'static str,
+        batch: Option<u32>,
+    ) -> Option<String> {
         let largest = self
             .collectives
             .iter()

@@ -14,7 +14,7 @@ const SMALL: f64 = 0.01;
 const PHASES: usize = 3;
 
 impl Report {
-    pub(super) fn baseline(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn baseline(&self, blocks: &mut Vec<Block>) {
         let Some(section) = &self.baseline else { return };
         blocks.push(Block::Heading("Against the earlier report".to_owned()));
         blocks.push(Block::Paragraph(summary(section)));

@@ -7,7 +7,7 @@ use crate::report::Report;
 use super::label;
 
 impl Report {
-    pub(super) fn overlap(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn overlap(&self, blocks: &mut Vec<Block>) {
         if self.overlap.iter().all(|overlap| overlap.comm_ns == 0) {
             return;
         }
@@ -43,7 +43,7 @@ impl Report {
         ));
     }
 
-    pub(super) fn experts(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn experts(&self, blocks: &mut Vec<Block>) {
         if self.experts.is_empty() {
             return;
         }

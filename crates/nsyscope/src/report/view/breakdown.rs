@@ -7,7 +7,7 @@ use crate::report::{BreakdownRow, IdleRow, Report};
 use super::{SMALL_SHARE, SMALL_STEP_SHARE, describe, label};
 
 impl Report {
-    pub(super) fn breakdown(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn breakdown(&self, blocks: &mut Vec<Block>) {
         for (phase, batch) in self.phases() {
             self.breakdown_of(phase, batch, blocks);
         }
@@ -34,7 +34,7 @@ impl Report {
         }
     }
 
-    pub(super) fn breakdown_of(
+    pub(in crate::report) fn breakdown_of(
         &self,
         phase: &'static str,
         batch: Option<u32>,

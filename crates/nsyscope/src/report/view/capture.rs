@@ -8,7 +8,7 @@ use crate::report::Report;
 use super::HOST_DEVICE;
 
 impl Report {
-    pub(super) fn health(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn health(&self, blocks: &mut Vec<Block>) {
         if self.capture.warnings.iter().all(|entry| entry.code == Code::RowsUnsorted) {
             return;
         }
@@ -50,7 +50,7 @@ impl Report {
         }
     }
 
-    pub(super) fn ranks(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn ranks(&self, blocks: &mut Vec<Block>) {
         if self.rank_times.is_empty() {
             return;
         }

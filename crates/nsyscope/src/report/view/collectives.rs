@@ -10,7 +10,10 @@ use super::label;
 impl Report {
     /// Wait and time in ns of the collectives that one kernel carries out in the same steps, whatever
     /// their operations and messages; `None` for one rank alone.
-    pub(super) fn collective_time(&self, like: &CollectiveSection) -> Option<(i64, i64)> {
+    pub(in crate::report) fn collective_time(
+        &self,
+        like: &CollectiveSection,
+    ) -> Option<(i64, i64)> {
         self.collectives
             .iter()
             .filter(|c| {
@@ -20,7 +23,7 @@ impl Report {
             .try_fold((0, 0), |sum, c| Some((sum.0 + c.row.wait_ns?, sum.1 + c.row.time_ns)))
     }
 
-    pub(super) fn collectives(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn collectives(&self, blocks: &mut Vec<Block>) {
         if self.collectives.is_empty() {
             return;
         }

@@ -9,7 +9,7 @@ use super::{gain, label};
 
 impl Report {
     /// What follows, numbered: the finding, what it rests on, what to try.
-    pub(super) fn findings(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn findings(&self, blocks: &mut Vec<Block>) {
         if self.findings.is_empty() {
             return;
         }
@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// Beliefs, and whether they hold.
-    pub(super) fn expectations(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn expectations(&self, blocks: &mut Vec<Block>) {
         let Some(expectations) = &self.expectations else { return };
         blocks.push(Block::Heading("Expectations".to_owned()));
         for expected in expectations {

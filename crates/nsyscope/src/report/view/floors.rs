@@ -8,7 +8,7 @@ use super::label;
 
 impl Report {
     /// What ran and what it could take at least.
-    pub(super) fn floors(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn floors(&self, blocks: &mut Vec<Block>) {
         if let Some(deployment) = &self.deployment
             && deployment.claimed.is_some()
             && !deployment.differences.is_empty()
@@ -88,7 +88,7 @@ impl Report {
     }
 
     /// What each operation of the model took, against the least it could.
-    pub(super) fn ops(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn ops(&self, blocks: &mut Vec<Block>) {
         let Some(ops) = &self.ops else { return };
         for (phase, batch) in self.phases() {
             let of: Vec<&OpSection> =

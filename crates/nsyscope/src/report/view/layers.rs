@@ -14,7 +14,7 @@ const SHOWN: usize = 5;
 const SHOWN_OPS: usize = 3;
 
 impl Report {
-    pub(super) fn layers(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn layers(&self, blocks: &mut Vec<Block>) {
         if self.layers.is_empty() {
             return;
         }

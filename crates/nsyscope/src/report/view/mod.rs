@@ -27,7 +27,7 @@ const SMALL_SHARE: f64 = 0.002;
 const SMALL_STEP_SHARE: f64 = 0.005;
 
 /// A phase and batch as people name it.
-fn label(phase: &str, batch: Option<u32>) -> String {
+pub(super) fn label(phase: &str, batch: Option<u32>) -> String {
     match batch {
         Some(batch) => format!("{phase}, batch {batch}"),
         None => phase.to_owned(),
@@ -35,7 +35,7 @@ fn label(phase: &str, batch: Option<u32>) -> String {
 }
 
 /// What a finding would gain, as a sentence; empty where it has no size.
-fn gain(finding: &Finding) -> String {
+pub(super) fn gain(finding: &Finding) -> String {
     let (Some(ns), Some(share)) = (finding.gain_ns_per_step, finding.gain_share) else {
         return String::new();
     };
@@ -100,7 +100,7 @@ impl Report {
         Document(blocks)
     }
 
-    fn head(&self, blocks: &mut Vec<Block>) {
+    pub(super) fn head(&self, blocks: &mut Vec<Block>) {
         let files: Vec<&str> = self.capture.files.iter().map(|f| f.file.as_str()).collect();
         let title = match files.as_slice() {
             [first, _, _, .., last] => {

@@ -5,7 +5,7 @@ use crate::format;
 use crate::report::Report;
 
 impl Report {
-    pub(super) fn kernels(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn kernels(&self, blocks: &mut Vec<Block>) {
         if self.top_kernels.is_empty() {
             return;
         }
@@ -38,7 +38,7 @@ impl Report {
         blocks.push(Block::Grid(grid));
     }
 
-    pub(super) fn launches(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn launches(&self, blocks: &mut Vec<Block>) {
         if self
             .launches
             .iter()
@@ -82,7 +82,7 @@ impl Report {
         ));
     }
 
-    pub(super) fn memory(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn memory(&self, blocks: &mut Vec<Block>) {
         blocks.push(Block::Heading("Memory copies and fills".to_owned()));
         let Some(memory) = &self.memory else {
             blocks.push(Block::Paragraph(

@@ -15,7 +15,7 @@ const LEAST: f64 = 0.01;
 
 impl Report {
     /// What was asked of changes.
-    pub(super) fn what_if(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn what_if(&self, blocks: &mut Vec<Block>) {
         let Some(all) = &self.what_if else { return };
         blocks.push(Block::Heading("What if".to_owned()));
         let mut grid = Grid::new(&[
@@ -50,7 +50,7 @@ impl Report {
     }
 
     /// What would give most.
-    pub(super) fn ceilings(&self, blocks: &mut Vec<Block>) {
+    pub(in crate::report) fn ceilings(&self, blocks: &mut Vec<Block>) {
         let phases: Vec<_> = self.phases();
         let mut grid = Grid::new(&[
             ("phase", Kind::Words),
