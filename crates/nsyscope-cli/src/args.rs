@@ -27,6 +27,7 @@ Examples:
   nsyscope report rank*.sqlite --format md      one capture a rank, as Markdown
   nsyscope steps run.sqlite --typical decode    one decode step, kernel by kernel
   nsyscope kernels run.sqlite --by category     kernels summed up
+  nsyscope compare base.sqlite new.sqlite       what changed, and whether it is more than noise
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
   nsyscope plot timeline run.sqlite -o run.svg  ranks and streams over time
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Model(Model),
     /// Say what a unit, compose file, script or command line deploys
     Deployment(Deployment),
+    /// Say what changed from one run to another, and whether it is more than noise
+    Compare(Compare),
     /// Draw where the time goes, as SVG or PNG
     Plot(Plot),
     /// List, check or try the kernel rules
@@ -133,6 +136,7 @@ Examples:
   nsyscope report run.sqlite --format json -o report.json
   nsyscope report run.sqlite --format html -o report.html
   nsyscope report run.sqlite --config config.json --deploy vllm.service    steps against their floors
+  nsyscope report run.sqlite --save-baseline base.json    what nsyscope compare needs of this run
   nsyscope report run.sqlite --phase decode --steps 10..40 --rank 0    some of the steps alone
   nsyscope report run.sqlite --expect 'decode:moe_gemm>=50%' --expect 'idle/launch<=5%'
   nsyscope report run.sqlite --baseline earlier.json    what was believed, and what became of it
@@ -180,6 +184,77 @@ pub(crate) struct Report {
     /// Show every finding, not the first seven alone
     #[arg(long)]
     pub(crate) all_findings: bool,
+    /// Save the report with its steps as samples, for nsyscope compare; as JSON, a few hundred kB
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) save_baseline: Option<PathBuf>,
+}
+
+/// What changed from one run to another: per step, by category, operation and kernel, with its cause
+/// and whether it is more than noise.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope compare base.sqlite new.sqlite
+  nsyscope compare base.json new.sqlite --format md    a saved baseline; for a pull request
+  nsyscope compare base0.sqlite,base1.sqlite new0.sqlite,new1.sqlite    one capture a rank
+  nsyscope compare a1.json b1.json --also-base a2.json --also-new b2.json    repetitions
+  nsyscope compare base.json new.sqlite --fail-on regression                 exits with 1 on one
+  nsyscope compare base.json new.sqlite --fail-on regression:moe --threshold 5%
+  nsyscope compare --baseline-dir baselines new.sqlite    the trend, and new against the last level
+  nsyscope compare glm.json kimi.json    different models: by shares and efficiency
+
+A run is a capture, several of one run joined by commas, or what report --save-baseline wrote.
+Exit codes: 0 done; 1 a gate failed; 2 the two cannot be compared, with the reason.")]
+pub(crate) struct Compare {
+    /// The base and the new run; with --baseline-dir the new run alone
+    #[arg(required = true, num_args = 1..=2, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// A repetition of the base
+    #[arg(long, value_name = "RUN")]
+    pub(crate) also_base: Vec<PathBuf>,
+    /// A repetition of the new run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) also_new: Vec<PathBuf>,
+    /// A folder of saved reports of earlier runs: shows where the time changed, and compares with
+    /// the runs since
+    #[arg(long, value_name = "DIR", conflicts_with = "also_base")]
+    pub(crate) baseline_dir: Option<PathBuf>,
+    /// The least change that matters, such as 3% [default: 3%]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) threshold: Option<String>,
+    /// Thresholds by category: step = \"3%\", and a table [categories] with comm = \"10%\"
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) thresholds: Option<PathBuf>,
+    /// Exit with 1 on a regression, or regression:CATEGORY (moe, all_reduce, idle/launch, step)
+    #[arg(long, value_name = "GATE")]
+    pub(crate) fail_on: Vec<String>,
+    /// What the parts of a step are shown by
+    #[arg(long, value_enum, default_value = "category")]
+    pub(crate) by: CompareBy,
+    /// Only steps of this phase
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub(crate) phase: Option<StepPhase>,
+    /// Only steps with so many requests
+    #[arg(long, value_name = "B")]
+    pub(crate) batch: Option<u32>,
+    /// Compare shares and efficiency, not times: for other models, GPUs or numbers of GPUs
+    #[arg(long, conflicts_with_all = ["baseline_dir", "also_base", "also_new"])]
+    pub(crate) campaigns: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
+}
+
+/// What the parts of a step are shown by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompareBy {
+    /// Category
+    Category,
+    /// Operation of the model; needs --config
+    Op,
+    /// Kernel
+    Kernel,
 }
 
 /// What a capture is: versions, host, GPUs, tables, and what is missing.

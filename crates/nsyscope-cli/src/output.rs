@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result};
 use nsyscope::report::ViewOptions;
 use serde::Serialize;
@@ -33,6 +35,7 @@ answer!(
     nsyscope::report::InfoReport,
     nsyscope::report::StepsReport,
     nsyscope::report::TypicalStep,
+    nsyscope::compare::Comparison,
     nsyscope::model_report::ModelReport
 );
 
@@ -82,10 +85,15 @@ pub(crate) fn write_bytes(global: &Global, bytes: &[u8]) -> Result<()> {
         out.flush()?;
         return Ok(());
     };
+    write_file(path, bytes)
+}
+
+/// Writes a file, whole or not at all.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     // Written beside the target and moved over it: a full disk leaves an old file as it was.
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => std::path::Path::new("."),
+        _ => Path::new("."),
     };
     let name = || format!("cannot write `{}`", path.display());
     if path.exists() && !path.is_file() {

@@ -177,9 +177,10 @@ fn the_story_in_one_command() {
     assert_eq!(json["deployment"]["claimed"]["tp"], 8);
 
     let text = run(words(&base, &[&kimi, &capture])).answer();
-    let head: String = text.lines().take(16).collect::<Vec<_>>().join(" ");
+    let head: String = text.lines().take(24).collect::<Vec<_>>().join(" ");
     assert!(
-        head.contains("comm/all_reduce 51.") && head.contains("waiting for the last rank"),
+        head.contains("Bottleneck: comm/all_reduce, 51.2 %")
+            && head.contains("ranks waiting for each other in all_reduce"),
         "{head}"
     );
     assert!(text.contains("Steps against their floors"), "{text}");

@@ -88,5 +88,5 @@ fn an_earlier_report_is_a_baseline() {
     }
     let said = report(&["--baseline", "/nonexistent.json"], "b1_graph_node");
     assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
-    assert!(said.err.contains("/nonexistent.json: cannot be read"), "{}", said.err);
+    assert!(said.err.contains("`/nonexistent.json`: cannot be read"), "{}", said.err);
 }

@@ -234,3 +234,23 @@ fn the_description_names_every_key_and_every_code() {
         assert!(described.iter().any(|d| text.contains(d)), "`{key}` is not described");
     }
 }
+
+/// A saved baseline is a report with its samples: valid, small, and no other answer.
+#[test]
+fn baselines_are_valid_and_leave_the_answer_as_it_is() {
+    let report = validator(None);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["b1_graph_node", "c1_tp2", "kimi_tp8_decode"] {
+        let path = folder.path().join(name);
+        let save = ["report", "--save-baseline", path.to_str().unwrap()];
+        let found = answer(&save, &[fixture(name)]);
+        assert_eq!(found, answer(&["report"], &[fixture(name)]), "{name}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.len() < 400_000, "{name}: {} bytes", text.len());
+        let mut saved: Value = serde_json::from_str(&text).unwrap();
+        valid(&report, name, &saved);
+        assert!(saved["samples"]["phases"][0]["parts"].as_array().unwrap().len() > 10);
+        let samples = saved.as_object_mut().unwrap().remove("samples");
+        assert!(samples.is_some() && saved == found, "{name}");
+    }
+}

@@ -8,6 +8,7 @@
 //!   what is true of it, and of files that are no captures at all.
 //! - [`deck`] replays listed kernel sequences of whole models, with the truth of each kernel.
 //! - [`fixtures`] opens the windows of real captures that are kept here.
+//! - [`edit`] makes one kernel of a real capture slower, drops, renames or adds one.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
 //! - [`scale`] repeats a real capture, for trying sizes.
@@ -16,6 +17,7 @@
 mod builder;
 pub mod cut;
 pub mod deck;
+pub mod edit;
 mod error;
 pub mod fixtures;
 pub mod hazards;

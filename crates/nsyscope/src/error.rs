@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Hardware,
     /// A saved report is invalid, of another version, or does not add up.
     Report,
+    /// Two runs cannot be set beside each other.
+    NotComparable,
     /// An argument is out of range or contradicts another.
     Argument,
 }

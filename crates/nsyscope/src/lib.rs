@@ -32,6 +32,7 @@ pub mod analysis;
 pub mod attribute;
 pub mod capture;
 pub mod causes;
+pub mod compare;
 pub mod cost;
 pub mod deploy;
 mod document;

@@ -431,6 +431,84 @@ fn a_capture_a_rank_gives_what_one_capture_gives() {
     }
 }
 
+/// The kernels of two captures of one host in one file, on the clock of the first.
+fn together(first: &std::path::Path, second: &std::path::Path) -> tempfile::TempPath {
+    let target = tempfile::Builder::new().suffix(".sqlite").tempfile().unwrap().into_temp_path();
+    std::fs::copy(first, &target).unwrap();
+    let db = rusqlite::Connection::open(&target).unwrap();
+    db.execute("ATTACH ?1 AS other", [second.to_str().unwrap()]).unwrap();
+    let utc = |schema: &str| -> i64 {
+        let sql = format!("SELECT utcEpochNs FROM {schema}.TARGET_INFO_SESSION_START_TIME");
+        db.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    let shift = utc("other") - utc("main");
+    let mut columns = db.prepare("PRAGMA main.table_info(CUPTI_ACTIVITY_KIND_KERNEL)").unwrap();
+    let columns: Vec<String> =
+        columns.query_map([], |row| row.get(1)).unwrap().map(Result::unwrap).collect();
+    let values: Vec<String> = columns
+        .iter()
+        .map(|name| match name.as_str() {
+            "start" | "end" => format!("\"{name}\" + {shift}"),
+            "demangledName" | "shortName" | "mangledName" => format!("{name} + 1000000"),
+            _ => format!("\"{name}\""),
+        })
+        .collect();
+    db.execute_batch(&format!(
+        "INSERT INTO main.StringIds SELECT id + 1000000, value FROM other.StringIds;
+         INSERT INTO main.CUPTI_ACTIVITY_KIND_KERNEL SELECT {} FROM other.CUPTI_ACTIVITY_KIND_KERNEL;
+         DROP TABLE IF EXISTS main.CUPTI_ACTIVITY_KIND_RUNTIME;
+         DROP TABLE IF EXISTS main.NVTX_EVENTS;
+         DROP TABLE IF EXISTS main.CUPTI_ACTIVITY_KIND_MEMCPY;
+         DROP TABLE IF EXISTS main.CUPTI_ACTIVITY_KIND_MEMSET;",
+        values.join(", ")
+    ))
+    .unwrap();
+    target
+}
+
+#[test]
+fn captures_put_together_give_what_one_capture_a_rank_gives() {
+    let mut cases = vec![[fixture("c9_rank0"), fixture("c9_rank1")]];
+    let full = |rank: usize| {
+        shared_capture("captures/C9_tp2_per_rank", &format!("C9_tp2_per_rank.rank{rank}"))
+    };
+    cases.extend(full(0).zip(full(1)).map(|(first, second)| [first, second]));
+    for paths in cases {
+        let apart = Found::open(&paths);
+        let (first, second) = (common::plain(&paths[0]), common::plain(&paths[1]));
+        let one = together(&first, &second);
+        let whole = Found::open(&[one.to_path_buf()]);
+        whole.all_agree();
+        assert_eq!((whole.run.traces().len(), whole.run.ranks().len()), (1, 2));
+        // The sessions' start times, by which the files were put together, are off by so much.
+        let clock = apart.collectives.clocks()[1].clone();
+        let error = clock.session_start_error_ns.unwrap().abs() + clock.residual_p99_ns.unwrap();
+        let (one, many) = (sums(&whole), sums(&apart));
+        assert_eq!(one.keys().collect::<Vec<_>>(), many.keys().collect::<Vec<_>>());
+        for (key, of_one) in &one {
+            let of_many = many[key];
+            assert_eq!((of_one.0, of_one.1), (of_many.0, of_many.1), "{key:?}");
+            let room = of_one.0 as i64 * error;
+            println!("{key:?}: {of_one:?} {of_many:?} within {room}");
+            assert!((of_one.2 - of_many.2).abs() <= room, "{key:?}: {of_one:?} {of_many:?}");
+            assert!((of_one.3 - of_many.3).abs() <= room, "{key:?}: {of_one:?} {of_many:?}");
+        }
+        // The same kernels are matched, by their places among those of their rank.
+        let ordinals = |found: &Found| {
+            let calls = found.collectives.calls();
+            let mut out: Vec<(String, usize, Vec<i64>)> = calls
+                .map(|call| {
+                    let durations = call.members().map(|member| member.duration_ns).collect();
+                    (call.name().to_owned(), call.ordinal(), durations)
+                })
+                .collect();
+            out.sort();
+            out
+        };
+        assert_eq!(ordinals(&whole), ordinals(&apart));
+    }
+}
+
 #[test]
 fn holes_are_said_and_cost_their_own_collective_only() {
     let database = common::plain(&fixture("c2_spin"));

@@ -80,6 +80,11 @@ fn skewed_experts_are_told_from_even_ones() {
     assert_eq!(found.gain_ns_per_step, Some(skew.waited_for_ns / 6));
     assert!(skew.waited_for_ns <= skew.slowest_ns - skew.mean_ns);
     assert!(!has(&even, "experts.imbalance"));
+    // Who waits for whom is told by the answer too.
+    let answer = &skewed.answer;
+    assert_eq!(answer.bottleneck.as_deref(), Some("comm/send_recv"), "{answer:?}");
+    assert!(answer.cause.contains("for uneven experts"), "{answer:?}");
+    assert_eq!(answer.action, "Balance the experts over ranks.");
     // Of 64 tokens, reading the weights takes the time, however the tokens are spread.
     let few = experts(64, 1).unwrap();
     assert!(row(&few).ratio < 1.05 && !has(&few, "experts.imbalance"));

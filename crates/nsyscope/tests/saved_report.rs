@@ -217,3 +217,57 @@ fn keys_that_are_unknown_are_passed_over() {
     later["breakdown"][0]["novelty"] = json!(1);
     SavedReport::parse(&serde_json::to_vec(&later).unwrap()).unwrap();
 }
+
+/// What is saved of some steps alone adds up too, with its samples.
+#[test]
+fn reports_of_selected_steps_are_read_back() {
+    use nsyscope::segment::{Phase, Selection};
+    let path = fixtures().join("captures/b1_graph_node.sqlite.zst");
+    for selection in [
+        Selection::all().phase(Phase::Decode),
+        Selection::all().batch(8),
+        Selection::all().steps("3..5".parse().unwrap()),
+    ] {
+        let saved = SavedReport::try_from(&report(
+            &path,
+            &ReportOptions::new().samples().select(selection),
+        ))
+        .unwrap();
+        let samples = saved.samples.as_ref().unwrap();
+        assert!(!samples.phases.is_empty());
+        for phase in &samples.phases {
+            let wall = saved.wall_ns(&phase.phase, phase.batch);
+            assert_eq!(phase.wall_ns.values(phase.kept as usize).iter().sum::<i64>(), wall);
+        }
+    }
+}
+
+/// Samples that were edited, thinned by hand or cut are refused like any other figure.
+#[test]
+fn samples_changed_by_hand_are_noticed() {
+    let path = fixtures().join("captures/c2_spin.sqlite.zst");
+    let good = serde_json::to_value(report(&path, &ReportOptions::new().samples())).unwrap();
+    SavedReport::parse(&serde_json::to_vec(&good).unwrap()).unwrap();
+    for (pointer, value) in [
+        ("/samples/phases/0/wall_ns", json!("1 2 3")),
+        ("/samples/phases/0/wall_ns", json!("12345")),
+        ("/samples/phases/0/wall_ns", json!("1,2")),
+        ("/samples/phases/0/parts/0/ns", json!("1 2")),
+        ("/samples/phases/0/parts/0/ns", json!("-7")),
+        ("/samples/phases/0/parts/0/ns", json!("9223372036854775807 9223372036854775807 1 1")),
+        ("/samples/phases/0/parts/0/kernel", json!(4_000_000)),
+        ("/samples/phases/0/parts/0/by_rank", json!([1])),
+        ("/samples/phases/0/idle", json!([])),
+        ("/samples/phases/0/kept", json!(2)),
+        ("/samples/phases/0/kept", json!(0)),
+        ("/samples/phases/0/ranks", json!(0)),
+        ("/samples/phases/0/batch", json!(77)),
+        ("/samples/phases", json!({})),
+        ("/samples", json!(1)),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value.clone();
+        let error = refused(&bad).to_string();
+        assert!(error.contains("samples"), "{pointer} = {value}: {error}");
+    }
+}

@@ -1,5 +1,6 @@
 //! One file a command. Each parses nothing and computes nothing: it calls the library and prints.
 
+mod compare;
 mod deployment;
 mod info;
 mod kernels;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     }
     match &args.command {
         Command::Report(command) => return report::run(global, command),
+        Command::Compare(command) => return compare::run(global, command),
         Command::Info(command) => info::run(global, command),
         Command::Steps(command) => steps::run(global, command),
         Command::Kernels(command) => kernels::run(global, command),

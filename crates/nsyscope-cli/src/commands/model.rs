@@ -1,7 +1,9 @@
 //! `nsyscope model`
 
 use anyhow::Result;
-use nsyscope::cost::{CostModel, KvCacheFormat, Options, Parallelism, Phase, forced_protocol};
+use nsyscope::cost::{
+    CostModel, KvCacheFormat, Options, Parallelism, Phase, forced_link, forced_protocol,
+};
 use nsyscope::deploy::Deployment;
 use nsyscope::hardware::{Hardware, LinkKind};
 use nsyscope::model;
@@ -84,7 +86,11 @@ fn cost_model(command: &args::Model, deployment: Option<&Deployment>) -> Result<
     }
     let link = command.link.as_deref().map(LinkKind::from_name).transpose()?;
     let Some(name) = &command.gpu else { return Ok(None) };
-    let model = CostModel::new(&hardware, hardware.gpu(name)?, link);
+    let model = CostModel::new(
+        &hardware,
+        hardware.gpu(name)?,
+        link.or_else(|| deployment.and_then(forced_link)),
+    );
     Ok(Some(match deployment.and_then(forced_protocol) {
         Some(protocol) => model.with_protocol(protocol),
         None => model,

@@ -44,7 +44,15 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
         options = options.baseline(Baseline::open(path)?);
     }
     let run = super::read(global, &command.captures, ReadOptions::new())?;
-    let report = Report::new(&run, &classifier, &options)?;
+    if command.save_baseline.is_some() {
+        options = options.samples();
+    }
+    let mut report = Report::new(&run, &classifier, &options)?;
+    if let Some(path) = &command.save_baseline {
+        output::write_file(path, output::json(&report)?.as_bytes())?;
+        // The answer is the same whether a baseline is saved or not.
+        report.samples = None;
+    }
     if global.format == Format::Html {
         let figures = super::page::figures(&run, &classifier, &options, &report)?;
         output::write(global, &report.to_html(&figures))?;

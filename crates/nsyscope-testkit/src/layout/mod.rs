@@ -1,6 +1,7 @@
 //! Larger pieces that captures of inference are made of.
 
 mod deck;
+pub mod decode;
 mod graphs;
 mod ranks;
 

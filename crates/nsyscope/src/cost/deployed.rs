@@ -1,7 +1,7 @@
 //! From a deployment to the parallelism and options that a step is priced with.
 
 use crate::deploy::{Deployment, Engine, Setting};
-use crate::hardware::Protocol;
+use crate::hardware::{LinkKind, Protocol};
 use crate::model::{Architecture, Fp8Scale, LinearFormat, Precision, WeightFormat};
 use crate::{Error, ErrorKind, Result};
 
@@ -94,4 +94,14 @@ impl Options {
 pub fn forced_protocol(deployment: &Deployment) -> Option<Protocol> {
     let names = deployment.env.get("NCCL_PROTO")?;
     Protocol::from_name(&names.value).ok()
+}
+
+/// The link that a deployment leaves to its ranks in one node: with peer-to-peer access off
+/// (`NCCL_P2P_DISABLE`), messages cross `PCIe` to the host's memory and back, whatever else joins the
+/// GPUs.
+pub fn forced_link(deployment: &Deployment) -> Option<LinkKind> {
+    let value = deployment.env.get("NCCL_P2P_DISABLE")?.value.trim();
+    // NCCL reads a number; everything but zero disables.
+    let off = value.parse::<i64>().is_ok_and(|number| number != 0);
+    off.then_some(LinkKind::Pcie)
 }

@@ -14,7 +14,7 @@ mod setup;
 mod sweep;
 
 pub use collective::{CollectiveCost, algorithm_bandwidth, bus_bandwidth, bus_factor, nccl_time};
-pub use deployed::forced_protocol;
+pub use deployed::{forced_link, forced_protocol};
 pub use floor::{Bound, CostModel, Floor, StepFloor};
 pub use graph::{LayerBody, StepGraph, Totals, distinct_experts};
 pub use memory::{cache_bytes_per_token, resident_weight_bytes, state_bytes_per_sequence};

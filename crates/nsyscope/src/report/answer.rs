@@ -227,6 +227,13 @@ impl Answer {
         let wall = typical.map_or(0, |typical| {
             if uneven.is_some() { typical.wall_ns } else { typical.mean_wall_ns }
         });
+        // An all-to-all is sends and receives.
+        let wanted = wanted.map(|category| match category {
+            "comm/all_to_all" if !parts.iter().any(|(known, _)| *known == category) => {
+                "comm/send_recv"
+            }
+            category => category,
+        });
         let named = parts.iter().find(|(category, _)| Some(*category) == wanted);
         // The first of several that are equal.
         let found = named.or_else(|| parts.iter().rev().max_by_key(|(_, ns)| *ns));

@@ -31,6 +31,7 @@ use super::facts;
 use super::model::{ModelContext, ModelSection, ResolvedModel};
 use super::ops::OpsSection;
 use super::profile::{Priced, Source};
+use super::samples::{Sources, StepSamples};
 use super::saved::SavedReport;
 use super::whatif::Hypotheses;
 use super::{
@@ -62,6 +63,8 @@ pub struct ReportOptions {
     pub what_if: Vec<WhatIf>,
     /// An earlier report to set beside this one.
     pub baseline: Option<Baseline>,
+    /// Whether the report holds the steps as samples, so that it can be compared with others.
+    pub samples: bool,
 }
 
 impl Default for ReportOptions {
@@ -77,6 +80,7 @@ impl Default for ReportOptions {
             expectations: Vec::new(),
             what_if: Vec::new(),
             baseline: None,
+            samples: false,
         }
     }
 }
@@ -140,6 +144,13 @@ impl ReportOptions {
     #[must_use]
     pub fn baseline(mut self, baseline: Baseline) -> Self {
         self.baseline = Some(baseline);
+        self
+    }
+
+    /// Holds the steps as samples too, so that the report can be compared with others.
+    #[must_use]
+    pub fn samples(mut self) -> Self {
+        self.samples = true;
         self
     }
 
@@ -225,15 +236,15 @@ impl Report {
         let mut known = KnownMessages::of_ranges(run, &classes);
         if let Some(context) = &options.model {
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
-            let attribution = resolved.attribute(context, run, &classes, &steps)?;
-            known.with_model(&steps, &attribution, resolved.cost.as_ref());
-            let priced = Priced { attribution: &attribution, cost: resolved.cost.as_ref() };
+            let found = resolved.attribute(context, run, &classes, &steps)?;
+            known.with_model(&steps, &found, &resolved);
+            let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
             hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
-            section.warnings.extend(OpsSection::warnings(&attribution));
-            ops = Some(OpsSection::rows(&attribution));
+            section.warnings.extend(OpsSection::warnings(&found));
+            ops = Some(OpsSection::rows(&found));
             model = Some(section);
-            attributed = Some(attribution);
+            attributed = Some(found);
         }
         let hypotheses = match hypotheses {
             Some(known) => known,
@@ -253,13 +264,23 @@ impl Report {
         facts.busy_ns = times.iter().map(|time| time.wall.busy_ns).sum();
         facts.differences = deployment.as_ref().map_or(&[], |known| &known.differences);
         let findings = findings::find(&facts);
-        let samples = facts::samples(&facts);
+        let measured = facts::samples(&facts);
         let typical = facts.phases.iter().map(TypicalRow::new).collect();
         let expectations = options
             .expectations
             .iter()
-            .map(|expectation| expectation.measure(&samples, &findings))
+            .map(|expectation| expectation.measure(&measured, &findings))
             .collect::<Result<Vec<_>>>()?;
+        let samples = options.samples.then(|| {
+            StepSamples::new(&Sources {
+                run,
+                classes: &classes,
+                steps: &steps,
+                idle: &idle,
+                matched: &matched,
+                attribution: attributed.as_ref(),
+            })
+        });
         let mut report = Self {
             schema: REPORT_SCHEMA,
             generator: concat!("nsyscope ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -331,6 +352,7 @@ impl Report {
             what_if: hypotheses.what_if,
             ceilings: hypotheses.ceilings,
             baseline: None,
+            samples,
             findings_shown: options.findings,
         };
         if let Some(earlier) = &options.baseline {
@@ -430,6 +452,8 @@ fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {
         nsys_version: first.and_then(|m| m.nsys_version.clone()),
         export_schema: first.and_then(|m| m.export_schema.clone()),
         host: first.and_then(|m| m.host.clone()),
+        driver: first.and_then(|m| m.driver.clone()),
+        session_start_utc_ns: first.and_then(|m| m.session_start_utc_ns),
         gpus,
         ranks: run.ranks().iter().map(rank).collect(),
         span_ns: run.traces().iter().filter_map(Trace::span).map(|(s, e)| e - s).max(),

@@ -8,14 +8,14 @@ use crate::analysis::{
 };
 use crate::attribute::{Assignment, Attribution};
 use crate::capture::NONE;
-use crate::cost::{Collective, CollectiveKind, CostModel, forced_protocol};
+use crate::cost::{Collective, CollectiveKind, CostModel, forced_link, forced_protocol};
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
 use crate::model::Provenance;
 use crate::run::Run;
 use crate::segment::{PhaseKey, Steps, kernel_steps};
 
-use super::{CollectiveSection, ExpertSection, LateSection};
+use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 
 /// The phase of collectives that no step holds.
 const OUTSIDE: &str = "outside";
@@ -37,6 +37,8 @@ pub(super) struct KnownMessages {
     /// For each of the steps' ranks, by row of its kernel table, what the model's operation is.
     ops: Vec<BTreeMap<u32, (&'static str, Option<Collective>)>>,
     cost: Option<CostModel>,
+    /// What the link of those prices rests on.
+    link: Option<Provenance>,
 }
 
 impl KnownMessages {
@@ -50,9 +52,10 @@ impl KnownMessages {
         &mut self,
         steps: &Steps,
         attribution: &Attribution,
-        cost: Option<&CostModel>,
+        resolved: &ResolvedModel,
     ) {
-        self.cost = cost.cloned();
+        self.cost.clone_from(&resolved.cost);
+        self.link = Some(resolved.link_provenance());
         self.ops = steps
             .ranks
             .iter()
@@ -80,7 +83,9 @@ impl KnownMessages {
         let hardware = Hardware::builtin();
         let found = run.ranks().iter().find_map(|rank| rank.gpu.as_ref());
         let Some(gpu) = found.and_then(|gpu| hardware.gpu_named(&gpu.name)) else { return };
-        let model = CostModel::new(&hardware, gpu, None);
+        let link = deployed.and_then(forced_link);
+        self.link = link.map(|_| Provenance::Deployment);
+        let model = CostModel::new(&hardware, gpu, link);
         self.cost = Some(match deployed.and_then(forced_protocol) {
             Some(protocol) => model.with_protocol(protocol),
             None => model,
@@ -147,7 +152,7 @@ impl CollectiveSection {
         batch: Option<u32>,
         message: Message,
         row: CollectiveRow,
-        cost: Option<&CostModel>,
+        known: &KnownMessages,
     ) -> Self {
         let mut out = Self {
             phase,
@@ -173,7 +178,7 @@ impl CollectiveSection {
                 out.provenance.insert("busbw_bytes_per_s", provenance);
             }
         }
-        let priced = message.bytes.zip(collective_kind(&out.row.kind)).zip(cost);
+        let priced = message.bytes.zip(collective_kind(&out.row.kind)).zip(known.cost.as_ref());
         let Some(((bytes, kind), cost)) = priced else { return out };
         let Some(link) = cost.link().filter(|_| out.row.ranks > 1) else { return out };
         let ranks = u64::from(out.row.ranks);
@@ -184,8 +189,8 @@ impl CollectiveSection {
         out.link = Some(link.kind.as_str());
         out.link_bandwidth_bytes_per_s = Some(link.rated_bandwidth);
         out.link_share = out.row.busbw_bytes_per_s.map(|busbw| busbw / link.rated_bandwidth);
-        // Which link the ranks use is taken from what the GPU has, or was given.
-        out.provenance.insert("link", Provenance::Assumed);
+        // Where nothing says which link the ranks use, it is what the GPU has.
+        out.provenance.insert("link", known.link.unwrap_or(Provenance::Assumed));
         out
     }
 }
@@ -231,9 +236,8 @@ impl StepCollectives {
         for key in inside.into_iter().chain(outside) {
             let (phase, batch) = key.map_or((OUTSIDE, None), |key| (key.phase.as_str(), key.batch));
             let of_key = |call: &Call<'_>| key_of(call) == key;
-            let section = |(message, row)| {
-                CollectiveSection::new(phase, batch, message, row, known.cost.as_ref())
-            };
+            let section =
+                |(message, row)| CollectiveSection::new(phase, batch, message, row, &known);
             let rows = matched.rows_by_message(only, of_key, |_| Message::default());
             merged.extend(rows.into_iter().map(section));
             if !known.tells_nothing() {

@@ -12,6 +12,7 @@ mod kernel_rows;
 mod model;
 mod ops;
 mod profile;
+mod samples;
 pub mod saved;
 mod steps;
 mod summary;
@@ -33,6 +34,9 @@ pub use info::InfoReport;
 pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
+pub use samples::{
+    Column, IdleSamples, LayerCount, MOST_STEPS, PartSamples, PhaseSamples, StepSamples,
+};
 pub use saved::SavedReport;
 pub use steps::{StepEntry, StepsReport};
 pub use summary::KernelsReport;
@@ -132,6 +136,9 @@ pub struct Report {
     pub ceilings: Vec<Ceiling>,
     /// An earlier report beside this one; null when none was given.
     pub baseline: Option<BaselineSection>,
+    /// The steps as samples, for comparisons; absent where they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<StepSamples>,
     /// How many findings a view shows; JSON has them all.
     #[serde(skip)]
     findings_shown: usize,
@@ -149,6 +156,10 @@ pub struct CaptureSection {
     pub export_schema: Option<String>,
     /// The machine of the first file.
     pub host: Option<String>,
+    /// The NVIDIA driver of the first file.
+    pub driver: Option<String>,
+    /// Unix time of the first file's zero, in ns.
+    pub session_start_utc_ns: Option<i64>,
     /// The GPUs of all files.
     pub gpus: Vec<GpuSection>,
     /// The ranks.

@@ -9,7 +9,8 @@ use crate::Result;
 use crate::analysis::Classes;
 use crate::attribute::{Attribution, Target};
 use crate::cost::{
-    self, CostModel, KvCacheFormat, Options, Parallelism, Phase as Work, StepGraph, forced_protocol,
+    self, CostModel, KvCacheFormat, Options, Parallelism, Phase as Work, StepGraph, forced_link,
+    forced_protocol,
 };
 use crate::findings::{CollectiveFloor, FloorFacts};
 use crate::hardware::{Gpu, GpuProperties, Hardware, LinkKind};
@@ -66,7 +67,7 @@ pub struct ModelSection {
     pub kv_cache: KvCacheFormat,
     /// The GPU and link that floors refer to; null where the GPU is unknown.
     pub hardware: Option<HardwareView>,
-    /// What `parallelism`, `kv_cache`, `gpu` and `context` rest on.
+    /// What `parallelism`, `kv_cache`, `gpu`, `link` and `context` rest on.
     pub provenance: BTreeMap<&'static str, Provenance>,
     /// What the steps of each phase and batch take at least, beside what they took.
     pub steps: Vec<StepFloorRow>,
@@ -183,6 +184,11 @@ impl ResolvedModel {
             provenance.insert("context", Provenance::Assumed);
         }
         Ok(Self { parallelism, options, cost, provenance, warnings })
+    }
+
+    /// What the link between ranks rests on.
+    pub(super) fn link_provenance(&self) -> Provenance {
+        self.provenance.get("link").copied().unwrap_or(Provenance::Assumed)
     }
 
     /// The operation of every kernel of the steps.
@@ -381,7 +387,10 @@ fn cost_model(
             )
         })
     };
-    let model = CostModel::new(hardware, &gpu, context.link);
+    let known = context.link.or_else(|| deployed.and_then(forced_link));
+    provenance
+        .insert("link", if known.is_some() { Provenance::Deployment } else { Provenance::Assumed });
+    let model = CostModel::new(hardware, &gpu, known);
     Ok(Some(match deployed.and_then(forced_protocol) {
         Some(protocol) => model.with_protocol(protocol),
         None => model,

@@ -1,6 +1,7 @@
 //! Steps that are bound by communication: by ranks that wait for each other, by what a
 //! collective costs whatever its size, or by the bytes on the link.
 
+use super::experts::uneven;
 use crate::analysis::{CollectiveRow, LateRank, Longer};
 use crate::findings::facts::{CategoryFacts, Facts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding};
@@ -24,10 +25,11 @@ pub(super) fn find(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         if phase.part(phase.family_ns("comm")) < BOUND || phase.warms_up() {
             continue;
         }
+        let experts = uneven(phase, facts.expert_parallel).map(|(_, gain)| gain);
         // Each kind has its own cause and cure; what is small beside the largest is left.
         for (i, category) in phase.of_family("comm").enumerate() {
             if i == 0 || phase.part(category.exposed_ns) >= BOUND / 2.0 {
-                of_category(phase, category, out);
+                of_category(phase, category, experts, out);
             }
         }
     }
@@ -39,7 +41,13 @@ fn is_of(kind: &str, category: &str) -> bool {
     kind == name || (kind == "all_to_all" && name == "send_recv")
 }
 
-fn of_category(phase: &PhaseFacts<'_>, category: &CategoryFacts, out: &mut Vec<Finding>) {
+/// `experts` is what even experts would save a step, where they are uneven.
+fn of_category(
+    phase: &PhaseFacts<'_>,
+    category: &CategoryFacts,
+    experts: Option<i64>,
+    out: &mut Vec<Finding>,
+) {
     let exposed = category.exposed_ns;
     let rows = || phase.collectives.iter().filter(|row| is_of(&row.kind, &category.category));
     let largest = rows().max_by_key(|row| row.time_ns).copied();
@@ -71,7 +79,12 @@ fn of_category(phase: &PhaseFacts<'_>, category: &CategoryFacts, out: &mut Vec<F
             .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
         out.push(split(match late {
             Some(late) => straggler(phase, late, wait),
-            None => skewed(phase, row, (wait, transfer), skew.steady_spread_p50_ns),
+            None => {
+                // Half of the wait or more is known to be for the slowest experts.
+                let experts = experts.filter(|ns| ns * 2 >= wait).map(|ns| ns.min(wait));
+                skewed(phase, row, (wait, transfer), experts)
+                    .because("spread_p50_ns", Figure::Ns(skew.steady_spread_p50_ns.round() as i64))
+            }
         }));
     }
     if phase.part(transfer) >= PART {
@@ -168,25 +181,30 @@ fn skewed(
     phase: &PhaseFacts<'_>,
     row: &CollectiveRow,
     (wait, transfer): (i64, i64),
-    spread: f64,
+    experts: Option<i64>,
 ) -> Finding {
+    let whom = experts.map_or_else(
+        || "none late by itself".to_owned(),
+        |ns| format!("{} of it for uneven experts", format::percent(phase.part(ns))),
+    );
     Finding::of_phase(
         "communication.skew",
         phase,
         wait,
         format!(
-            "{} is ranks waiting for each other in {}, none late by itself; {} is transfer",
+            "{} is ranks waiting for each other in {}, {whom}; {} is transfer",
             format::percent(phase.part(wait)),
             row.kind,
             format::percent(phase.part(transfer)),
         ),
     )
-    .because("spread_p50_ns", Figure::Ns(spread.round() as i64))
     .because("ranks", Figure::Count(u64::from(row.ranks)))
+    .and("uneven_experts_ns", experts.map(Figure::Ns))
     .try_this(format!(
-        "Even out what ranks do between collectives: {}pin CPU threads, lock GPU clocks. A faster \
+        "{}ven out what ranks do between collectives: {}pin CPU threads, lock GPU clocks. A faster \
          link or algorithm does not help here; fewer collectives (fused, or a smaller group) mean \
          fewer waits: half as many, about half of the gain.",
+        if experts.is_some() { "Balance the experts over ranks. Then e" } else { "E" },
         if phase.pace.is_some_and(|pace| pace.graph_launches > 0) {
             ""
         } else {

@@ -1,7 +1,7 @@
 //! Experts that are spread over ranks and do not have the same work.
 
 use crate::analysis::ExpertBalance;
-use crate::findings::facts::Facts;
+use crate::findings::facts::{Facts, PhaseFacts};
 use crate::findings::finding::{Figure, Finding};
 use crate::format;
 
@@ -11,20 +11,28 @@ const UNEVEN: f64 = 1.1;
 /// What even work saves has to be this part of a step.
 const LEAST: f64 = 0.02;
 
-/// Ranks whose experts take longer than those of the others. Only where experts are known to be
-/// spread: by the deployment, or by all-to-alls in the steps. Where each rank has a slice of every
-/// expert, a rank that takes longer is late for another reason.
+/// Experts that are uneven over ranks in a phase, and what even work would save a step, in ns. Only
+/// where experts are known to be spread: by the deployment, or by all-to-alls in the steps. Where
+/// each rank has a slice of every expert, a rank that takes longer is late for another reason.
+pub(super) fn uneven<'a>(
+    phase: &PhaseFacts<'a>,
+    expert_parallel: bool,
+) -> Option<(&'a ExpertBalance, i64)> {
+    let steps = phase.steps_a_rank.max(1) as i64;
+    let of = phase
+        .experts
+        .iter()
+        .filter(|of| expert_parallel || of.all_to_all_calls > 0)
+        .max_by_key(|of| of.waited_for_ns)?;
+    let gain = of.waited_for_ns / steps;
+    (of.ratio >= UNEVEN && phase.part(gain) >= LEAST && !phase.warms_up()).then_some((of, gain))
+}
+
+/// Ranks whose experts take longer than those of the others.
 pub(super) fn imbalance(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     for phase in &facts.phases {
         let steps = phase.steps_a_rank.max(1) as i64;
-        let spread = |of: &&&ExpertBalance| facts.expert_parallel || of.all_to_all_calls > 0;
-        let Some(of) = phase.experts.iter().filter(spread).max_by_key(|of| of.waited_for_ns) else {
-            continue;
-        };
-        let gain = of.waited_for_ns / steps;
-        if of.ratio < UNEVEN || phase.part(gain) < LEAST || phase.warms_up() {
-            continue;
-        }
+        let Some((of, gain)) = uneven(phase, facts.expert_parallel) else { continue };
         let slowest = of.group.iter().zip(&of.rank_ns).max_by_key(|(_, ns)| **ns);
         let mean = of.rank_ns.iter().sum::<i64>() / of.rank_ns.len().max(1) as i64;
         out.push(

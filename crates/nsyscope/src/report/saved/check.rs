@@ -41,7 +41,24 @@ impl SavedReport {
         self.check_ranks(&walls)?;
         let counts = self.check_steps(&walls)?;
         self.check_per_step(&counts)?;
-        self.check_ops(&walls, &counts)
+        self.check_ops(&walls, &counts)?;
+        let Some(samples) = &self.samples else { return Ok(()) };
+        samples.check()?;
+        for (i, phase) in samples.phases.iter().enumerate() {
+            let key = (&*phase.phase, phase.batch);
+            let place = || format!("key `samples.phases[{i}]`");
+            let Some(&count) = counts.get(&key) else {
+                return Err(wrong(place(), "`steps` has no such phase and batch"));
+            };
+            // Where every step of every rank is kept, their time is that of the breakdown.
+            let all = u64::from(phase.kept) * u64::from(phase.ranks) == count;
+            let sum: i128 =
+                (0..phase.kept as usize).map(|k| i128::from(phase.wall_ns.get(k))).sum();
+            if all && walls.get(&key) != Some(&sum) {
+                return Err(wrong(place(), "its steps do not take the time that `breakdown` has"));
+            }
+        }
+        Ok(())
     }
 
     /// Each share is its time over the wall time, so that they sum to 1.

@@ -10,13 +10,15 @@ mod sections;
 
 use serde::Deserialize;
 
+use super::samples::StepSamples;
+
 use read::present;
 
 pub use sections::{
     SavedBreakdown, SavedCapture, SavedClassification, SavedCollective, SavedDeployment, SavedFile,
     SavedFinding, SavedGpu, SavedIdle, SavedKernel, SavedKernelShare, SavedModel, SavedOp,
-    SavedOutside, SavedOutsideTime, SavedPhase, SavedRank, SavedRankSteps, SavedRankTimes,
-    SavedStepFloor, SavedSteps, SavedWall, SavedWarning,
+    SavedOutside, SavedOutsideTime, SavedPace, SavedPhase, SavedRank, SavedRankSteps,
+    SavedRankTimes, SavedStepFloor, SavedSteps, SavedWall, SavedWarning,
 };
 
 /// A report as its JSON holds it. Fields are those of [`crate::report::Report`], with owned texts.
@@ -55,8 +57,13 @@ pub struct SavedReport {
     pub ops: Option<Vec<SavedOp>>,
     /// Collectives matched over ranks.
     pub collectives: Vec<SavedCollective>,
+    /// What launching cost the CPU, by phase and batch.
+    pub launch_pace: Vec<SavedPace>,
     /// What followed from it all.
     pub findings: Vec<SavedFinding>,
+    /// The steps as samples; `None` where the report was saved without them.
+    #[serde(default)]
+    pub samples: Option<StepSamples>,
 }
 
 impl SavedReport {

@@ -23,6 +23,12 @@ pub struct SavedCapture {
     /// The machine of the first.
     #[serde(deserialize_with = "present")]
     pub host: Option<String>,
+    /// The NVIDIA driver of the first.
+    #[serde(default)]
+    pub driver: Option<String>,
+    /// Unix time of the first file's zero, in ns.
+    #[serde(default)]
+    pub session_start_utc_ns: Option<i64>,
     /// The GPUs of all.
     pub gpus: Vec<SavedGpu>,
     /// The ranks.
@@ -48,6 +54,9 @@ pub struct SavedFile {
     /// Kernels; `None` without a kernel table.
     #[serde(deserialize_with = "present")]
     pub kernels: Option<u64>,
+    /// NVTX ranges and marks; `None` without such a table.
+    #[serde(deserialize_with = "present")]
+    pub nvtx_ranges: Option<u64>,
     /// Rows that cannot be true and are in no figure.
     pub rows_set_apart: u64,
 }
@@ -495,4 +504,21 @@ pub struct SavedFinding {
     pub gain_share: Option<f64>,
     /// What to try.
     pub action: String,
+}
+
+/// As [`crate::report::PaceRow`].
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[non_exhaustive]
+pub struct SavedPace {
+    /// The phase.
+    pub phase: String,
+    /// Requests.
+    #[serde(deserialize_with = "present")]
+    pub batch: Option<u32>,
+    /// Steps, each rank's counted.
+    pub steps: u64,
+    /// Calls that launched a kernel on its own.
+    pub kernel_launches: u64,
+    /// Calls that launched a CUDA graph.
+    pub graph_launches: u64,
 }

@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Grid, Kind};
 use crate::format;
+use crate::model::Provenance;
 use crate::report::{CollectiveSection, Report};
 
 use super::label;
@@ -97,9 +98,8 @@ impl Report {
             ]);
         }
         blocks.push(Block::Grid(grid));
-        let derived = known.iter().any(|c| {
-            c.provenance.get("message_bytes") != Some(&crate::model::Provenance::Measured)
-        });
+        let derived =
+            known.iter().any(|c| c.provenance.get("message_bytes") != Some(&Provenance::Measured));
         let mut text = format!(
             "message: {}; expected: NCCL's own model of one alone; least: what the link allows; algbw, \
              busbw: the message over the mean time from the last arrival until all are done, as the \
@@ -112,9 +112,13 @@ impl Report {
         );
         if let Some((link, rated)) = first.link.zip(first.link_bandwidth_bytes_per_s) {
             text.push_str(&format!(
-                " of link: of the {} that {link} is rated at in one direction; that the ranks use it \
-                 is assumed.",
-                format::rate(rated)
+                " of link: of the {} that {link} is rated at in one direction{}.",
+                format::rate(rated),
+                if first.provenance.get("link") == Some(&Provenance::Assumed) {
+                    "; that the ranks use it is assumed"
+                } else {
+                    ""
+                }
             ));
         }
         blocks.push(Block::Paragraph(text));

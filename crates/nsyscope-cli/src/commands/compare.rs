@@ -1,0 +1,173 @@
+//! `nsyscope compare`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use nsyscope::capture::ReadOptions;
+use nsyscope::compare::{By, CompareOptions, Comparison, Gate, Thresholds, Trend, compare};
+use nsyscope::kernel::Classifier;
+use nsyscope::report::{Report, ReportOptions, SavedReport};
+use nsyscope::{Error, ErrorKind};
+
+use super::Outcome;
+use crate::args::{self, CompareBy, Global, StepPhase};
+use crate::output;
+
+/// A new run is compared with so many of the last runs of a folder.
+const LAST_RUNS: usize = 5;
+
+pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
+    // What is typed is checked before a long read.
+    let options = options(command)?;
+    let reader = Reader::new(global, command)?;
+    let gates = command
+        .fail_on
+        .iter()
+        .map(|text| Gate::parse(text, &reader.classifier))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (first, second) = match (command.runs.as_slice(), &command.baseline_dir) {
+        ([new], Some(_)) => (None, new),
+        ([base, new], None) => (Some(base), new),
+        (runs, _) => {
+            let message = if runs.len() == 1 {
+                "one run alone cannot be compared"
+            } else {
+                "with --baseline-dir there is one run, the new one"
+            };
+            return Err(Error::new(ErrorKind::Argument, message)
+                .with_hint("nsyscope compare BASE NEW, or nsyscope compare --baseline-dir DIR NEW")
+                .into());
+        }
+    };
+    let new = reader.runs(std::iter::once(second).chain(&command.also_new))?;
+    let comparison = match (first, &command.baseline_dir) {
+        (Some(base), _) => {
+            let base = reader.runs(std::iter::once(base).chain(&command.also_base))?;
+            compare(&base, &new, &options)?
+        }
+        (None, folder) => {
+            let folder = folder.as_deref().unwrap_or(Path::new("."));
+            with_trend(&earlier(folder)?, second, new, &options)?
+        }
+    };
+    output::print(global, &comparison)?;
+    let mut outcome = Outcome::Done;
+    for gate in gates {
+        for failure in gate.check(&comparison)?.failures {
+            outcome = Outcome::GateFailed;
+            if !global.quiet {
+                let failure = nsyscope::text::printable(&failure);
+                // With stderr closed there is nobody left to tell.
+                let _ = writeln!(std::io::stderr(), "failed: {failure}");
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn options(command: &args::Compare) -> Result<CompareOptions> {
+    let mut thresholds = match &command.thresholds {
+        Some(path) => Thresholds::from_file(path)?,
+        None => Thresholds::default(),
+    };
+    if let Some(text) = &command.threshold {
+        thresholds.step = Thresholds::parse_share(text).map_err(|error| error.at("--threshold"))?;
+    }
+    let phase = command.phase.map(|phase| match phase {
+        StepPhase::Decode => "decode".to_owned(),
+        StepPhase::Prefill => "prefill".to_owned(),
+        StepPhase::Mixed => "mixed".to_owned(),
+    });
+    let by = match command.by {
+        CompareBy::Category => By::Category,
+        CompareBy::Op => By::Op,
+        CompareBy::Kernel => By::Kernel,
+    };
+    let options = CompareOptions::new().thresholds(thresholds).by(by).only(phase, command.batch);
+    Ok(if command.campaigns { options.campaigns() } else { options })
+}
+
+/// Reads runs: saved reports, or captures that are analysed here.
+struct Reader<'a> {
+    global: &'a Global,
+    classifier: Classifier,
+    options: ReportOptions,
+}
+
+impl<'a> Reader<'a> {
+    fn new(global: &'a Global, command: &args::Compare) -> Result<Self> {
+        let mut options =
+            ReportOptions::new().samples().steps(super::steps::options(&command.steps)?);
+        if let Some(threads) = global.threads {
+            options = options.threads(usize::from(threads));
+        }
+        if let Some(deployment) = super::deployment::read(&command.model.deployment)? {
+            options = options.deployment(deployment);
+        }
+        if let Some(context) = super::model::context(&command.model)? {
+            options = options.model(context);
+        }
+        Ok(Self { global, classifier: super::classifier(global)?, options })
+    }
+
+    fn runs<'p>(&self, paths: impl Iterator<Item = &'p PathBuf>) -> Result<Vec<SavedReport>> {
+        paths.map(|path| self.run(path)).collect()
+    }
+
+    /// One run: a saved report, a capture, or several captures joined by commas.
+    fn run(&self, path: &Path) -> Result<SavedReport> {
+        if SavedReport::is_json(path) {
+            return Ok(SavedReport::open(path)?);
+        }
+        let files: Vec<PathBuf> = match path.to_str().filter(|_| !path.exists()) {
+            Some(text) if text.contains(',') => text.split(',').map(PathBuf::from).collect(),
+            _ => vec![path.to_owned()],
+        };
+        let run = super::read(self.global, &files, ReadOptions::new())?;
+        let report = Report::new(&run, &self.classifier, &self.options)?;
+        Ok(SavedReport::try_from(&report)?)
+    }
+}
+
+/// The saved reports in a folder, by name.
+fn earlier(folder: &Path) -> Result<Vec<(String, SavedReport)>> {
+    let list = || format!("cannot list `{}`", folder.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(list)? {
+        let path = entry.with_context(list)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths.into_iter().map(|path| Ok((name(&path), SavedReport::open(&path)?))).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// The trend over earlier runs and the new one; the new one is compared with the last of the runs
+/// that are on the level before it.
+fn with_trend(
+    earlier: &[(String, SavedReport)],
+    path: &Path,
+    new: Vec<SavedReport>,
+    options: &CompareOptions,
+) -> Result<Comparison> {
+    let before = Trend::new(earlier.to_vec(), &options.thresholds)?;
+    let mut all = earlier.to_vec();
+    all.extend(new.iter().map(|run| (name(path), run.clone())));
+    let trend = Trend::new(all, &options.thresholds)?;
+    let base: Vec<SavedReport> = before
+        .level()
+        .iter()
+        .rev()
+        .take(LAST_RUNS)
+        .rev()
+        .filter_map(|wanted| earlier.iter().find(|(name, _)| name == wanted))
+        .map(|(_, run)| run.clone())
+        .collect();
+    Ok(compare(&base, &new, options)?.with_trend(trend))
+}
