@@ -158,10 +158,13 @@ impl Answer {
         {
             let whole = Self::of_phase(report, phase, finding.batch, None);
             let answer = Self::of_phase(report, phase, finding.batch, subject(finding).as_deref());
-            if answer.share < whole.share.map(|share| share / 2.0) {
-                // What takes most time is not what most can be gained of.
+            // What takes most time is not what most can be gained of.
+            let apart = answer.share < whole.share.map(|share| share / 2.0)
+                || (is_of_kernels(finding) && !answer.is_of_kernels());
+            if apart {
                 let cause = format!(
-                    "the kernels themselves; most is to be gained elsewhere: {}",
+                    "{}; most is to be gained elsewhere: {}",
+                    whole.itself(report),
                     finding.said
                 );
                 return Self { cause, ..whole.because(finding) };
@@ -267,6 +270,25 @@ impl Answer {
         }
     }
 
+    /// Whether the bottleneck is computation: neither an idle GPU nor communication.
+    fn is_of_kernels(&self) -> bool {
+        self.bottleneck.as_deref().is_some_and(|of| of != IDLE && !of.starts_with("comm/"))
+    }
+
+    /// What takes the time, where the finding is about something else.
+    fn itself(&self, report: &Report) -> String {
+        let idle = self
+            .phase
+            .and_then(|phase| report.idle_of(phase, self.batch).max_by_key(|row| row.time_ns));
+        match (self.bottleneck.as_deref(), idle) {
+            (Some(IDLE), Some(row)) => format!("mostly {}", described(row.cause)),
+            (Some(category), _) if category.starts_with("comm/") => {
+                "the collectives themselves".to_owned()
+            }
+            _ => "the kernels themselves".to_owned(),
+        }
+    }
+
     /// Nothing keeps the kernels waiting: they are what takes the time.
     fn busy(self, report: &Report) -> Self {
         let (phase, batch) = (self.phase.unwrap_or("all"), self.batch);
@@ -366,6 +388,11 @@ impl Answer {
             format!("Try first: {}{gain}", self.action),
         ]
     }
+}
+
+/// Whether a finding is about what kernels compute, and so about no wait for anything.
+fn is_of_kernels(finding: &Finding) -> bool {
+    finding.id.starts_with("kernels.") || finding.id.starts_with("gemm.")
 }
 
 /// The category that a finding is about; `None`: whatever is largest.
