@@ -281,7 +281,9 @@ impl Answer {
             .phase
             .and_then(|phase| report.idle_of(phase, self.batch).max_by_key(|row| row.time_ns));
         match (self.bottleneck.as_deref(), idle) {
-            (Some(IDLE), Some(row)) => format!("mostly {}", described(row.cause)),
+            (Some(IDLE), Some(row)) => {
+                format!("the GPU is idle, mostly for one reason: {}", described(row.cause))
+            }
             (Some(category), _) if category.starts_with("comm/") => {
                 "the collectives themselves".to_owned()
             }

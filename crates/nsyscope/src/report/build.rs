@@ -256,6 +256,9 @@ impl Report {
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
         facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
+        if let Some(found) = &attributed {
+            facts::misfits(&mut facts, found);
+        }
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
         facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)

@@ -86,10 +86,12 @@ fn of_category(
         out.push(split(if let Some(late) = late {
             straggler(phase, late, wait)
         } else {
+            let own =
+                phase.collectives_by_op.iter().filter(|row| is_of(&row.kind, &category.category));
             // Half of the wait or more is known to be for the slowest experts.
             let experts = experts.filter(|ns| ns * 2 >= wait).map(|ns| ns.min(wait));
             let spread = skew.steady_spread_p50_ns.round() as i64;
-            skewed(phase, row, (wait, transfer), experts, single(rows()).as_deref())
+            skewed(phase, row, (wait, transfer), experts, single(own).as_deref())
                 .because("spread_p50_ns", Figure::Ns(spread))
         }));
     }
@@ -197,9 +199,10 @@ fn single<'a>(rows: impl Iterator<Item = &'a &'a CollectiveRow>) -> Option<Strin
         return None;
     }
     let last = most.last_arrival_rank_share.iter().max_by(|a, b| a.1.total_cmp(b.1));
-    let rank = last.filter(|(_, share)| **share >= 0.9).map_or_else(String::new, |(rank, share)| {
-        format!(", where rank {rank} is last in {}", format::percent(*share))
-    });
+    let rank =
+        last.filter(|(_, share)| **share >= 0.9).map_or_else(String::new, |(rank, share)| {
+            format!(", where rank {rank} is last in {}", format::percent(*share))
+        });
     Some(format!("most of it in {op}{rank}"))
 }
 
