@@ -372,7 +372,13 @@ impl Answer {
         };
         let each = match (self.ns_per_step, self.wall_ns_per_step) {
             (Some(ns), Some(wall)) => {
-                format!(" ({} of {} a step)", format::ns(ns), format::ns(wall))
+                // The late rank does not wait: the others wait for more than the mean.
+                let late = matches!(
+                    self.finding,
+                    Some("communication.straggler" | "communication.late_launches")
+                );
+                let mean = if late { ", the mean of all ranks" } else { "" };
+                format!(" ({} of {} a step{mean})", format::ns(ns), format::ns(wall))
             }
             _ => String::new(),
         };

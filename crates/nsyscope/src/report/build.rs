@@ -404,7 +404,9 @@ struct Stepped {
 
 impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
-        let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
+        let steps = Steps::find(run, classes, &options.steps)
+            .of_asked_ranges(run, &options.steps)?
+            .select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
         let (idle, (rank_phases, work)) = side_by_side(
             options.threads,

@@ -40,7 +40,7 @@ pub(super) fn misfit(facts: &Facts<'_>, out: &mut Vec<Finding>) {
          here"
             .into(),
     )
-    .because("most_steps", Figure::Text(first.clone()));
+    .because("most_steps_show", Figure::Text(first.clone()));
     if let Some(second) = rest.first() {
         finding = finding.because("and", Figure::Text(second.clone()));
     }
