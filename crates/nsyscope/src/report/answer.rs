@@ -54,6 +54,9 @@ pub struct Answer {
     pub gain_share: Option<f64>,
     /// Tokens a second that these steps would gain.
     pub gain_tokens_per_s: Option<f64>,
+    /// Whether one rank was selected, so that nothing is a mean over ranks.
+    #[serde(skip)]
+    of_one_rank: bool,
 }
 
 /// What a typical step of one phase and batch spends its time with: the lower median over the
@@ -203,6 +206,7 @@ impl Answer {
             gain_ns_per_step: None,
             gain_share: None,
             gain_tokens_per_s: None,
+            of_one_rank: false,
         }
     }
 
@@ -249,6 +253,7 @@ impl Answer {
             share: Some(crate::analysis::share(ns, wall)),
             ns_per_step: Some(ns),
             wall_ns_per_step: Some(wall),
+            of_one_rank: report.selection.is_some_and(|selected| selected.by.rank.is_some()),
             ..Self::nothing("", "")
         }
     }
@@ -377,7 +382,7 @@ impl Answer {
                     self.finding,
                     Some("communication.straggler" | "communication.late_launches")
                 );
-                let mean = if late { ", the mean of all ranks" } else { "" };
+                let mean = if late && !self.of_one_rank { ", the mean of all ranks" } else { "" };
                 format!(" ({} of {} a step{mean})", format::ns(ns), format::ns(wall))
             }
             _ => String::new(),

@@ -239,7 +239,10 @@ impl Report {
             let found = resolved.attribute(context, run, &classes, &steps)?;
             known.with_model(&steps, &found, &resolved);
             let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
-            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
+            // Floors of another model are no ceilings; who asks for them by name gets them.
+            let fits = !options.what_if.is_empty() || found.misfits().is_empty();
+            let priced = fits.then_some(&priced);
+            hypotheses = Some(Hypotheses::new(&source, priced, &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&found));
             ops = Some(OpsSection::rows(&found));

@@ -119,12 +119,19 @@ fn unsplit(phase: &PhaseFacts<'_>, category: &CategoryFacts) -> Finding {
     .try_this("Capture every rank of the group, and give all captures to one report.")
 }
 
+/// Over how many ranks of its group the figures of a phase are the mean: one, where that was
+/// selected.
+fn mean_of(phase: &PhaseFacts<'_>, late: &LateRank) -> i64 {
+    if phase.steps <= phase.steps_a_rank { 1 } else { late.group.len() as i64 }
+}
+
 /// A rank that is late: because of what its GPU does longer, or because its CPU launches later.
 /// The latter often changes from phase to phase, so it is not called a straggler.
 fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
     let steps = phase.steps_a_rank.max(1) as i64;
     // The others could start as much earlier as this rank is later than the next to last.
-    let gain = (late.caused_ns / steps).min(wait.saturating_mul(late.group.len() as i64));
+    let ranks = mean_of(phase, late);
+    let gain = (late.caused_ns / steps).min(wait.saturating_mul(ranks));
     // A second thing that it does longer counts where it is large too.
     let most = late.longer.first().map_or(0, |longer| longer.ns);
     let longer: Vec<&Longer> =
@@ -142,8 +149,8 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         .collect();
     let (rank, kind) = (late.rank, &late.kind);
     // The late rank does not wait, so the others wait for more than the mean of all.
-    let others = late.group.len().saturating_sub(1).max(1) as i64;
-    let waits = format::percent(phase.part(wait * late.group.len() as i64 / others).min(1.0));
+    let others = (ranks - 1).max(1);
+    let waits = format::percent(phase.part(wait.saturating_mul(ranks) / others).min(1.0));
     let after = longer.first().map_or_else(String::new, |longer| {
         let each = format::ns(longer.ns / late.last_calls.max(1) as i64);
         format!(", after {each} more of {}", longer.what)
@@ -442,6 +449,24 @@ mod tests {
         let mut no_evidence = late("moe/moe_gemm");
         no_evidence.straggler = false;
         assert_eq!(found(Some(&waits), Some(&no_evidence), None)[0].0, "communication.skew");
+    }
+
+    #[test]
+    fn what_the_others_wait_is_that_of_a_selected_rank_alone() {
+        let (waits, late) = (row(0.95, 30_000), late("moe/moe_gemm"));
+        let title = |steps: u64| {
+            let mut phase = samples::phase(10_000_000);
+            phase.steps = steps;
+            phase.categories.push(samples::category("comm/all_reduce", 4_000_000));
+            phase.collectives.push(&waits);
+            phase.late.push(&late);
+            let mut out = Vec::new();
+            find(&samples::facts(vec![phase]), &mut out);
+            out.remove(0).title
+        };
+        // The mean of both ranks is half of what the one waits that is not late.
+        assert!(title(20).contains("wait for it in all_reduce 76.0 %"), "{}", title(20));
+        assert!(title(10).contains("wait for it in all_reduce 38.0 %"), "{}", title(10));
     }
 
     #[test]
