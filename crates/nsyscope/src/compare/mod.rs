@@ -383,8 +383,7 @@ fn overall(phases: &[PhaseChange], unmatched: &[Unmatched]) -> (Verdict, Option<
     if any(Verdict::Improvement) {
         return (Verdict::Improvement, None);
     }
-    let enough = |phase: &&PhaseChange| phase.base_steps.min(phase.new_steps) >= LEAST_STEPS;
-    let mut judged = phases.iter().filter(enough).peekable();
+    let mut judged = phases.iter().filter(|phase| phase.is_judged()).peekable();
     if judged.peek().is_none() {
         let why = format!("no phase has {LEAST_STEPS} steps on either side");
         return (Verdict::Inconclusive, Some(why));

@@ -3,7 +3,7 @@
 use super::context::ContextChange;
 use super::kernels::calls;
 use super::rows::ChangeRow;
-use super::{Comparison, KernelOfOne, LEAST_STEPS, PhaseChange, PhaseShares, Trend, Verdict};
+use super::{Comparison, KernelOfOne, PhaseChange, PhaseShares, Trend, Verdict};
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
 use crate::format;
 
@@ -184,8 +184,7 @@ impl Comparison {
         blocks.push(Block::Heading(text));
         let mut lines = Vec::new();
         for phase in self.ranked() {
-            let few = phase.base_steps.min(phase.new_steps) < LEAST_STEPS;
-            if few && self.phases.len() > 1 {
+            if !phase.is_judged() && self.phases.len() > 1 {
                 continue;
             }
             lines.push(format!("{}.", phase.sentence()));
@@ -210,8 +209,7 @@ impl Comparison {
     fn ranked(&self) -> Vec<&PhaseChange> {
         let mut phases: Vec<&PhaseChange> = self.phases.iter().collect();
         phases.sort_by_key(|phase| {
-            let few = phase.base_steps.min(phase.new_steps) < LEAST_STEPS;
-            (few, phase.verdict)
+            (!phase.is_judged(), phase.verdict)
         });
         phases
     }
@@ -227,8 +225,7 @@ impl Comparison {
             return changed;
         }
         let weight = |p: &&PhaseChange| p.base_wall_ns.saturating_mul(p.base_steps as i64);
-        let enough = |p: &&PhaseChange| p.base_steps.min(p.new_steps) >= LEAST_STEPS;
-        self.phases.iter().filter(enough).max_by_key(weight).into_iter().collect()
+        self.phases.iter().filter(|phase| phase.is_judged()).max_by_key(weight).into_iter().collect()
     }
 
     fn steps(&self, blocks: &mut Vec<Block>) {
