@@ -25,6 +25,7 @@ mod thresholds;
 mod trend;
 mod verdict;
 mod view;
+mod waterfall;
 
 use serde::Serialize;
 
@@ -39,6 +40,8 @@ pub use side::SideSection;
 pub use thresholds::Thresholds;
 pub use trend::{ChangePoint, Trend, TrendPhase, TrendPoint};
 pub use verdict::{CONFIDENCE, LEAST_STEPS, LEVEL, Verdict};
+pub use view::ComparisonFigures;
+pub use waterfall::{Others, Waterfall};
 
 use crate::report::SavedReport;
 use crate::{Error, ErrorKind, Result};
