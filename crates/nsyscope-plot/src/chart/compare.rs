@@ -14,8 +14,14 @@ use crate::style::Style;
 /// Phases beyond this are left out, and said so.
 const PHASES: usize = 12;
 
+/// Lines are broken as if they were not bold: so much narrower, they fit when they are.
+pub(super) const BOLD: f64 = 0.85;
+
 /// Narrower pictures have names and numbers above and below the bars.
 pub(super) const NARROW: f64 = 620.0;
+
+/// Narrower ones draw intervals and do not write them.
+const SPREAD: f64 = 900.0;
 
 /// The axis begins above zero where all of the way is within this part of the longer step.
 const CUT: f64 = 0.35;
@@ -96,12 +102,20 @@ struct Bar {
     /// Its time or difference, and the change relative to the base.
     number: String,
     change: String,
-    /// The interval in words, and the verdict.
-    said: String,
+    /// The interval in words.
+    spread: String,
+    verdict: String,
     tip: String,
 }
 
 impl Bar {
+    /// What is said of it beside its numbers, with its interval where there is room.
+    fn said(&self, spread: bool) -> String {
+        let words = [self.spread.as_str(), &self.verdict];
+        let words = &words[usize::from(!spread)..];
+        words.iter().copied().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
     fn ends(&self) -> [f64; 2] {
         [self.from.min(self.until) as f64, self.from.max(self.until) as f64]
     }
@@ -116,7 +130,8 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
         interval: None,
         number: format::ns(ns),
         change: String::new(),
-        said: String::new(),
+        spread: String::new(),
+        verdict: String::new(),
         tip: format!("{name}: {} a step", format::ns(ns)),
     };
     let Waterfall { rows, others, .. } = phase.waterfall();
@@ -131,7 +146,6 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
             format::ns(row.new_ns_per_step),
             signed_duration(row.delta_ns as f64)
         );
-        let words = [row.interval_words(), row.verdict.describe().to_owned()];
         out.push(Bar {
             name,
             category: Some(row.category.clone()),
@@ -140,7 +154,8 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
             interval: row.ci_ns.map(|ci| ci.map(|ns| at as f64 + ns)),
             number: signed_duration(row.delta_ns as f64),
             change: row.change_words(),
-            said: words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(", "),
+            spread: row.interval_words(),
+            verdict: row.verdict.describe().to_owned(),
             tip,
         });
         at += row.delta_ns;
@@ -154,7 +169,8 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
             interval: None,
             number: signed_duration(others.delta_ns as f64),
             change: String::new(),
-            said: "summed up".to_owned(),
+            spread: String::new(),
+            verdict: "summed up".to_owned(),
             tip: format!(
                 "{}: {} → {} a step",
                 others.label(),
@@ -166,7 +182,7 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
     let mut new = total("new", phase.new_wall_ns);
     new.interval = phase.ci.map(|ci| ci.map(|share| (1.0 + share) * phase.base_wall_ns as f64));
     new.change = format::signed_percent(phase.change);
-    new.said = phase.verdict.describe().to_owned();
+    new.verdict = phase.verdict.describe().to_owned();
     out.push(new);
     out
 }
@@ -190,24 +206,29 @@ struct Columns {
     names: f64,
     /// Right edges of number and change, left edge of the words; `None`: they are above and below.
     beside: Option<[f64; 3]>,
+    /// Whether intervals are written, beside being drawn.
+    spread: bool,
 }
 
 impl Columns {
     fn new(width: f64, bars: &[Bar]) -> Self {
         let room = width - 2.0 * MARGIN;
         if width < NARROW {
-            return Self { x: MARGIN, w: room, names: room, beside: None };
+            return Self { x: MARGIN, w: room, names: room, beside: None, spread: true };
         }
-        let widest = |of: &dyn Fn(&Bar) -> &str| {
-            bars.iter().map(|bar| font::width(of(bar), SMALL, true)).fold(0.0, f64::max)
+        let widest = |of: &dyn Fn(&Bar) -> String| {
+            bars.iter().map(|bar| font::width(&of(bar), SMALL, true)).fold(0.0, f64::max)
         };
-        let names = widest(&|bar| &bar.name).clamp(60.0, room * 0.26);
-        let (number, change) = (widest(&|bar| &bar.number), widest(&|bar| &bar.change));
-        let said = widest(&|bar| &bar.said).min(room * 0.3);
+        let names = widest(&|bar| bar.name.clone()).clamp(60.0, room * 0.26);
+        let number = widest(&|bar| bar.number.clone());
+        let change = widest(&|bar| bar.change.clone());
+        let spread = width >= SPREAD;
+        let said = widest(&|bar| bar.said(spread)).min(room * 0.3);
         let x = MARGIN + names + 10.0;
         let w = (room - names - 10.0 - number - change - said - 40.0).max(80.0);
         let first = x + w + 14.0 + number;
-        Self { x, w, names, beside: Some([first, first + 12.0 + change, first + 24.0 + change]) }
+        let beside = Some([first, first + 12.0 + change, first + 24.0 + change]);
+        Self { x, w, names, beside, spread }
     }
 }
 
@@ -215,7 +236,7 @@ fn panel(begun: &mut Begun, phase: &PhaseChange, top: f64) -> f64 {
     let ink = begun.ink;
     let room = begun.drawing.width - 2.0 * MARGIN;
     let mut y = top;
-    for line in font::wrap(&phase.sentence(), SIZE, room * 0.94) {
+    for line in font::wrap(&nsyscope::text::printable(&phase.sentence()), SIZE, room * BOLD) {
         y += 16.0;
         begun.drawing.text(Text::new(MARGIN, y, SIZE, ink.text, line).bold());
     }
@@ -228,7 +249,7 @@ fn panel(begun: &mut Begun, phase: &PhaseChange, top: f64) -> f64 {
     let columns = Columns::new(begun.drawing.width, &bars);
     let (from, until) = range(&bars);
     let at = |ns: f64| columns.x + ((ns - from) / (until - from)).clamp(0.0, 1.0) * columns.w;
-    let pitch = if columns.beside.is_some() { 21.0 } else { 47.0 };
+    let pitch = if columns.beside.is_some() { 21.0 } else { 52.0 };
     let above = if columns.beside.is_some() { 0.0 } else { 15.0 };
     let first = y + 10.0;
     let bottom = first + pitch * bars.len() as f64;
@@ -240,20 +261,16 @@ fn panel(begun: &mut Begun, phase: &PhaseChange, top: f64) -> f64 {
         // The running total leads to the next bar.
         if i + 1 < bars.len() {
             let x = at(bar.until as f64);
-            begun.drawing.line(
-                &[(x, area.bottom()), (x, area.y + pitch)],
-                Paint(ink.muted, 0.8),
-                1.0,
-            );
+            let line = [(x, area.bottom()), (x, area.y + pitch)];
+            // On a narrow picture it crosses words.
+            let color = if columns.beside.is_some() { ink.muted } else { ink.line };
+            begun.drawing.line(&line, color, 1.0);
         }
         words(begun, bar, &columns, y, phase.verdict);
     }
     let mut end = bottom + 18.0;
     if from > 0.0 {
-        let text = format!(
-            "The axis begins at {}: bars of base and new are cut there.",
-            format::duration(from)
-        );
+        let text = format!("The axis begins at {}: whole steps are cut.", format::duration(from));
         begun.drawing.text_within(Text::new(MARGIN, end + 13.0, SMALL, ink.muted, text), room);
         end += 16.0;
     }
@@ -336,13 +353,10 @@ fn draw(begun: &mut Begun, bar: &Bar, area: Area, at: &impl Fn(f64) -> f64, cut:
     if let Some([low, high]) = bar.interval {
         let (low, high) = (at(low), at(high));
         if high - low >= 2.0 {
-            let lines = [
-                [(low, middle), (high, middle)],
-                [(low, middle - 3.0), (low, middle + 3.0)],
-                [(high, middle - 3.0), (high, middle + 3.0)],
-            ];
-            for line in lines {
-                drawing.line(&line, ink.text, 1.0);
+            drawing.line(&[(low, middle), (high, middle)], ink.text, 1.0);
+            // What goes on beyond the axis has no end there.
+            for x in [low, high].into_iter().filter(|x| *x > area.x && *x < area.right()) {
+                drawing.line(&[(x, middle - 3.0), (x, middle + 3.0)], ink.text, 1.0);
             }
         }
     }
@@ -366,9 +380,9 @@ fn words(begun: &mut Begun, bar: &Bar, columns: &Columns, y: f64, verdict: Verdi
         let left = columns.names - of.width() - 12.0;
         drawing.text(of);
         drawing.text_within(bold(text(columns.x, y + 11.0, &bar.name), whole), left);
-        let words = [&bar.change, &bar.said].map(String::as_str);
-        let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
-        let mut below = text(columns.x, y + 41.0, &words.join(", "));
+        let words = [bar.change.clone(), bar.said(columns.spread)];
+        let words: Vec<String> = words.into_iter().filter(|words| !words.is_empty()).collect();
+        let mut below = text(columns.x, y + 42.0, &words.join(", "));
         below.color = ink.muted;
         drawing.text_within(below, columns.w);
         return;
@@ -379,7 +393,7 @@ fn words(begun: &mut Begun, bar: &Bar, columns: &Columns, y: f64, verdict: Verdi
     drawing.text(bold(text(number, y, &bar.number), whole).anchor(Anchor::End));
     drawing.text(bold(text(change, y, &bar.change), whole).anchor(Anchor::End));
     let called = matches!(verdict, Verdict::Regression | Verdict::Improvement);
-    let mut words = bold(text(said, y, &bar.said), whole && called);
+    let mut words = bold(text(said, y, &bar.said(columns.spread)), whole && called);
     if !whole {
         words.color = ink.muted;
     }
@@ -400,7 +414,8 @@ mod tests {
             interval: None,
             number: String::new(),
             change: String::new(),
-            said: String::new(),
+            spread: String::new(),
+            verdict: String::new(),
             tip: String::new(),
         }
     }

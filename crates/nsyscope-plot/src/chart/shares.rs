@@ -4,7 +4,7 @@ use nsyscope::compare::{Comparison, PhaseShares};
 use nsyscope::format;
 use nsyscope::scene::palette;
 
-use super::compare::{NARROW, source};
+use super::compare::{BOLD, NARROW, source};
 use crate::drawing::{Anchor, Area, Drawing, Text};
 use crate::font;
 use crate::frame::{Begun, Entry, Head, MARGIN, SIZE, SMALL, families};
@@ -50,7 +50,7 @@ fn panel(begun: &mut Begun, phase: &PhaseShares, top: f64) -> f64 {
     let ink = begun.ink;
     let room = begun.drawing.width - 2.0 * MARGIN;
     let mut y = top;
-    for line in font::wrap(&phase.label(), SIZE, room * 0.94) {
+    for line in font::wrap(&nsyscope::text::printable(&phase.label()), SIZE, room * BOLD) {
         y += 16.0;
         begun.drawing.text(Text::new(MARGIN, y, SIZE, ink.text, line).bold());
     }
@@ -91,7 +91,7 @@ fn panel(begun: &mut Begun, phase: &PhaseShares, top: f64) -> f64 {
             let bar = Area::new(x, y, (share * scale).max(0.0), 14.0);
             let share = format::percent(share);
             begun.drawing.tip_rect(bar, color, format!("{} of {side}: {share}", row.category));
-            if palette::contrast(color, ink.page) < 1.6 {
+            if bar.w >= 1.0 && palette::contrast(color, ink.page) < 1.6 {
                 begun.drawing.frame(bar, ink.muted, 1.0);
             }
             begun.drawing.text(Text::new(bar.right() + 5.0, y + 11.0, SMALL, ink.text, share));

@@ -123,7 +123,7 @@ impl ChangeRow {
     /// What it is about, in a few words: a kernel, an operation, or a category.
     pub fn label(&self) -> String {
         match &self.kernel {
-            Some(kernel) => crate::text::truncate(&format::kernel(kernel), 48),
+            Some(kernel) => crate::text::truncate(&in_part(self.part, kernel), 48),
             None => self.name(),
         }
     }
@@ -433,10 +433,8 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
             (a, b) if a == b => a,
             (a, b) => format!("{a} → {b}"),
         };
-        // The name is what tells kernels apart: where a collective waits is said before it.
-        let name = format::kernel(kernel);
         grid.row(vec![
-            if row.part == Some("wait") { format!("wait in {name}") } else { name },
+            in_part(row.part, kernel),
             count,
             format::ns(row.base_ns_per_step),
             format::ns(row.new_ns_per_step),
@@ -447,6 +445,12 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
     if shown > 0 {
         blocks.push(Block::Grid(grid));
     }
+}
+
+/// The name is what tells kernels apart: where a collective waits is said before it.
+fn in_part(part: Option<&str>, kernel: &str) -> String {
+    let name = format::kernel(kernel);
+    if part == Some("wait") { format!("wait in {name}") } else { name }
 }
 
 fn cells(row: &ChangeRow) -> Vec<String> {
