@@ -177,7 +177,7 @@ fn captures_of_one_run_are_joined_by_commas() {
     let both = PathBuf::from(format!("{},{}", r0.display(), r1.display()));
     let json = compare(&["--format", "json"], &[&both, &both]).json();
     assert_eq!((&json["base"]["ranks"], &json["new"]["ranks"]), (&2.into(), &2.into()));
-    assert_eq!(json["verdict"], "inconclusive");
+    assert_eq!(json["verdict"], "no_change");
     let json = compare(&["--campaigns", "--format", "json"], &[&both, &r0]).json();
     assert_eq!(json["mode"], "shares");
 }
