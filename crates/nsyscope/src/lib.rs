@@ -46,10 +46,12 @@ pub mod interval;
 pub mod kernel;
 pub mod model;
 pub mod model_report;
+pub mod perfetto;
 pub mod report;
 mod run;
 pub mod scene;
 pub mod segment;
+pub mod tables;
 pub mod text;
 pub mod whatif;
 
