@@ -12,7 +12,7 @@ use crate::frames::{data_frame_of, schema};
 pub enum FileFormat {
     /// Apache Parquet, compressed with Zstandard.
     Parquet,
-    /// Arrow's IPC file format (Feather V2), without compression: it can be mapped into memory.
+    /// Arrow's IPC file format (Feather V2), compressed with Zstandard.
     Ipc,
     /// Comma-separated values with a header; nulls are empty, texts with commas, quotes or line
     /// breaks are quoted.
@@ -61,6 +61,7 @@ pub fn write(
             // Readers know plain strings for longer than views of them.
             let mut writer = IpcWriter::new(&mut out)
                 .with_compat_level(CompatLevel::oldest())
+                .with_compression(Some(IpcCompression::ZSTD(ZstdLevel::default())))
                 .batched(&schema, fields)?;
             for frame in frames.by_ref() {
                 writer.write_batch(&frame?)?;

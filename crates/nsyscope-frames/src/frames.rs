@@ -40,7 +40,8 @@ pub fn data_frame_of(table: &Table) -> PolarsResult<DataFrame> {
 
 /// The names and types of a table's columns.
 pub fn schema(table: TableKind) -> Schema {
-    let field = |info: &nsyscope::tables::ColumnInfo| Field::new(info.name.into(), dtype(info.kind));
+    let field =
+        |info: &nsyscope::tables::ColumnInfo| Field::new(info.name.into(), dtype(info.kind));
     table.columns().iter().map(field).collect()
 }
 

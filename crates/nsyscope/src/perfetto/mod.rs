@@ -330,7 +330,8 @@ fn title(rank: &Rank) -> String {
 fn stream_name(trace: &Trace, number: usize) -> String {
     let stream = &trace.streams()[number];
     let same = |other: &&crate::capture::Stream| {
-        (other.process, other.device, other.stream) == (stream.process, stream.device, stream.stream)
+        (other.process, other.device, other.stream)
+            == (stream.process, stream.device, stream.stream)
     };
     if stream.stream < 0 {
         return "stream unknown".to_owned();

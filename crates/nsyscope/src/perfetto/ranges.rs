@@ -63,9 +63,7 @@ impl<W: Write> Writer<'_, W> {
             let name = format!("NVTX, thread {}", self.tid(group, thread));
             let place = Place::Ranges.at(thread as usize);
             let (kind, track) = match table.kind()[row] {
-                NvtxKind::Mark => {
-                    (Kind::Instant, self.instant(group, lanes, &name, place, start)?)
-                }
+                NvtxKind::Mark => (Kind::Instant, self.instant(group, lanes, &name, place, start)?),
                 NvtxKind::PushPop | NvtxKind::StartEnd => {
                     (Kind::Begin, self.slot(group, lanes, &name, place, start, end)?)
                 }

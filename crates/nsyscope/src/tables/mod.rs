@@ -24,7 +24,7 @@ mod column;
 mod rows;
 mod schema;
 
-pub use annotated::Annotated;
 pub(crate) use annotated::ActivityRow;
+pub use annotated::Annotated;
 pub use column::{ColumnInfo, ColumnType, Table, Texts, Values};
 pub use schema::TableKind;
