@@ -57,11 +57,11 @@ pub fn write(
             writer.finish()?;
         }
         FileFormat::Ipc => {
-            let fields = schema.iter().map(|_| Default::default()).collect();
+            let fields = std::iter::repeat_with(Default::default).take(schema.len()).collect();
             // Readers know plain strings for longer than views of them.
             let mut writer = IpcWriter::new(&mut out)
                 .with_compat_level(CompatLevel::oldest())
-                .with_compression(Some(IpcCompression::ZSTD(ZstdLevel::default())))
+                .with_compression(Some(IpcCompression::default()))
                 .batched(&schema, fields)?;
             for frame in frames.by_ref() {
                 writer.write_batch(&frame?)?;

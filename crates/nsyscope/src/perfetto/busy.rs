@@ -11,7 +11,8 @@ pub(super) struct Busy {
     start: i64,
     end: i64,
     width: i64,
-    busy: Vec<i64>,
+    /// Of each stretch, in ns.
+    times: Vec<i64>,
     covered: i64,
 }
 
@@ -27,7 +28,7 @@ impl Busy {
         let width = [1, 2, 5, 10].map(|n| n * power).into_iter().find(|width| *width >= least);
         let width = width.unwrap_or(least);
         let count = (span + width - 1) / width;
-        Self { start, end, width, busy: vec![0; count as usize], covered: start }
+        Self { start, end, width, times: vec![0; count as usize], covered: start }
     }
 
     /// The length of a stretch in ns.
@@ -42,7 +43,7 @@ impl Busy {
         while from < end {
             let at = (from - self.start) / self.width;
             let until = (self.start + (at + 1) * self.width).min(end);
-            if let Some(busy) = self.busy.get_mut(at as usize) {
+            if let Some(busy) = self.times.get_mut(at as usize) {
                 *busy += until - from;
             }
             from = until;
@@ -51,8 +52,8 @@ impl Busy {
 
     /// When the share changes, and to what; 0 after the last stretch.
     pub(super) fn changes(self) -> impl Iterator<Item = (i64, f64)> {
-        let Self { start, end, width, busy, .. } = self;
-        let stretches = busy.into_iter().enumerate().map(move |(i, busy)| {
+        let Self { start, end, width, times, .. } = self;
+        let stretches = times.into_iter().enumerate().map(move |(i, busy)| {
             let from = start + i as i64 * width;
             (from, busy as f64 / ((from + width).min(end) - from).max(1) as f64)
         });

@@ -13,6 +13,8 @@ use super::wire::Message;
 const SEQUENCE: u64 = 1;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
+/// Tracks below one are in order of their places.
+const EXPLICIT: u64 = 3;
 
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +131,6 @@ impl<W: Write> Packets<W> {
             counter.text(6, unit);
             track.message(8, &counter);
         }
-        const EXPLICIT: u64 = 3;
         track.uint(11, EXPLICIT).uint(12, place);
         self.packet.uint(10, SEQUENCE).message(60, &track);
         self.packet_done()?;

@@ -18,7 +18,7 @@ impl<W: Write> Writer<'_, W> {
             let (start, end) = self.span(file, api.start()[row], api.end()[row]);
             let thread = api.thread()[row];
             let lanes = threads.entry(thread).or_insert_with(Lanes::nested);
-            let name = format!("launches, thread {}", self.tid(group, thread));
+            let name = format!("launches, thread {}", tid(group, thread));
             let place = Place::Calls.at(thread as usize);
             let track = self.slot(group, lanes, &name, place, start, end)?;
             let correlation = api.correlation()[row];
@@ -60,7 +60,7 @@ impl<W: Write> Writer<'_, W> {
             let ended = if open { last.max(begun) } else { table.end()[row] };
             let (start, end) = self.span(file, begun, ended);
             let lanes = threads.entry(thread).or_insert_with(Lanes::nested);
-            let name = format!("NVTX, thread {}", self.tid(group, thread));
+            let name = format!("NVTX, thread {}", tid(group, thread));
             let place = Place::Ranges.at(thread as usize);
             let (kind, track) = match table.kind()[row] {
                 NvtxKind::Mark => (Kind::Instant, self.instant(group, lanes, &name, place, start)?),
@@ -82,8 +82,8 @@ impl<W: Write> Writer<'_, W> {
         }
         self.close(threads.into_values())
     }
+}
 
-    fn tid(&self, group: Group<'_>, thread: u32) -> u32 {
-        group.trace.threads().get(thread as usize).map_or(0, crate::capture::Thread::tid)
-    }
+fn tid(group: Group<'_>, thread: u32) -> u32 {
+    group.trace.threads().get(thread as usize).map_or(0, crate::capture::Thread::tid)
 }
