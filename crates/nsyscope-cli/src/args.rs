@@ -494,8 +494,11 @@ pub(crate) struct StepSource {
     /// NVTX ranges that are steps; groups named phase, batch and tokens say what they are
     #[arg(long, value_name = "REGEX")]
     pub(crate) step_nvtx: Option<String>,
+    /// Windows that are steps: a file of lines START END, in ns on the capture's clock
+    #[arg(long, value_name = "FILE", conflicts_with = "step_nvtx")]
+    pub(crate) step_windows: Option<PathBuf>,
     /// Find steps without NVTX
-    #[arg(long, conflicts_with = "step_nvtx")]
+    #[arg(long, conflicts_with_all = ["step_nvtx", "step_windows"])]
     pub(crate) ignore_nvtx: bool,
     /// Tokens of each step whose tokens the capture does not show
     #[arg(long, visible_alias = "tokens", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

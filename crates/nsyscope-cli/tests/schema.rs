@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{fixture, run};
 use nsyscope::health::Code;
+use nsyscope_testkit::layout::decode::{DecodeRun, decode_run};
 use nsyscope_testkit::{fixtures, hazards};
 use serde_json::{Value, json};
 
@@ -55,7 +56,8 @@ fn it_is_a_json_schema_of_2020_12() {
     // Every definition is used, and every object says which keys it has.
     let text = docs("report.schema.json");
     for (name, definition) in schema["$defs"].as_object().unwrap() {
-        let root = ["kernels", "info", "steps_answer", "typical_answer"].contains(&name.as_str());
+        let root = ["kernels", "info", "steps_answer", "typical_answer", "compare"]
+            .contains(&name.as_str());
         assert!(root || text.contains(&format!("\"#/$defs/{name}\"")), "{name} is unused");
         if definition["type"] == "object" {
             assert_eq!(definition["additionalProperties"], false, "{name}");
@@ -253,4 +255,32 @@ fn baselines_are_valid_and_leave_the_answer_as_it_is() {
         let samples = saved.as_object_mut().unwrap().remove("samples");
         assert!(samples.is_some() && saved == found, "{name}");
     }
+}
+
+/// Comparisons of every kind: of times, of shares, with a trend.
+#[test]
+fn comparisons_are_valid() {
+    let compare = validator(Some("compare"));
+    let folder = tempfile::tempdir().unwrap();
+    let save = |name: &str, seed: u64| {
+        let run = DecodeRun { seed, ..DecodeRun::default() };
+        let capture = decode_run(&run).write().unwrap();
+        let path = folder.path().join(name);
+        answer(&["report", "--save-baseline", path.to_str().unwrap()], &[capture.path().into()]);
+        path
+    };
+    let runs = [save("1.json", 1), save("2.json", 2), save("3.json", 3)];
+    valid(&compare, "times", &answer(&["compare"], &runs[..2]));
+    valid(&compare, "kernels", &answer(&["compare", "--by", "kernel"], &runs[..2]));
+    let dir = ["compare", "--baseline-dir", folder.path().to_str().unwrap()];
+    let trend = answer(&dir, &runs[2..]);
+    valid(&compare, "trend", &trend);
+    assert!(trend["trend"]["phases"][0]["points"].as_array().unwrap().len() == 4);
+    let others = [fixture("c1_tp2"), fixture("c8_work")];
+    valid(&compare, "ranks", &answer(&["compare"], &others));
+    let shares = answer(&["compare"], &[fixture("kimi_tp8_decode"), fixture("b1_graph_node")]);
+    valid(&compare, "shares", &shares);
+    let mut bad = shares;
+    bad["verdict"] = json!("better");
+    assert!(!compare.is_valid(&bad));
 }

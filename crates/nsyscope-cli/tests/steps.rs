@@ -387,3 +387,30 @@ fn steps_do_not_depend_on_what_is_given() {
         assert!((a_token.as_f64().unwrap() - expected).abs() < 1e-6);
     }
 }
+
+#[test]
+fn windows_of_a_file_are_the_steps() {
+    let found = json(&["steps"], "b1_graph_node");
+    let wanted: Vec<(i64, i64)> = list(&found, "steps")
+        .iter()
+        .step_by(2)
+        .map(|step| (ns(&step["start_ns"]), ns(&step["end_ns"])))
+        .collect();
+    assert!(wanted.len() > 1);
+    let lines: Vec<String> = wanted.iter().map(|(start, end)| format!("{start} {end}")).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines.join("\n")).unwrap();
+    let windows = file.path().to_str().unwrap();
+    let given = json(&["steps", "--step-windows", windows], "b1_graph_node");
+    assert_eq!(given["method"], "explicit");
+    let spans: Vec<(i64, i64)> = list(&given, "steps")
+        .iter()
+        .map(|step| (ns(&step["start_ns"]), ns(&step["end_ns"])))
+        .collect();
+    assert_eq!(spans, wanted);
+
+    std::fs::write(file.path(), "12 ns\n").unwrap();
+    let refused = ask(&["steps", "--step-windows", windows], "b1_graph_node");
+    let (said, _) = refused.refusal();
+    assert!(said.contains("line 1") && said.contains(windows), "{said}");
+}

@@ -73,10 +73,9 @@ fn what_is_read_is_what_json_has() {
             assert_eq!(found["gain_ns_per_step"], answer["gain_ns_per_step"], "{name}");
             assert!(found["action"].as_str().unwrap().starts_with(&text("action")), "{name}");
             let title = found["title"].as_str().unwrap();
-            let said = match found["phase"].is_null() {
-                true => title,
-                false => title.split_once(": ").unwrap().1,
-            };
+            // Of steps, the title begins with which.
+            let said =
+                if found["phase"].is_null() { title } else { title.split_once(": ").unwrap().1 };
             assert!(text("cause").ends_with(said), "{name}: {title}");
         }
         if answer["of"] == "all_steps" && answer["bottleneck"] != "idle" {

@@ -3,6 +3,7 @@
 use nsyscope::analysis::{Classes, Collectives, collectives, rank_times};
 use nsyscope::capture::OpenOptions;
 use nsyscope::kernel::Classifier;
+use nsyscope::report::{Report, ReportOptions};
 use nsyscope::scene::{Timeline, TimelineOptions, Window};
 use nsyscope::segment::{StepOptions, Steps};
 use nsyscope::{Error, ErrorKind, Run};
@@ -141,4 +142,23 @@ fn bands_are_the_steps_and_the_programs_own_ranges() {
         assert!(!rank.nvtx.is_empty(), "rank {}", rank.rank);
         assert!(rank.nvtx.iter().all(|band| !band.text.contains("nccl")));
     }
+}
+
+#[test]
+fn ranks_steps_sum_to_those_of_all() {
+    let run = Run::open([fixtures::path("d7_kimi_tp2")], &OpenOptions::new()).unwrap();
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
+    let mut checked = 0;
+    for row in report.breakdown.iter().filter(|row| row.phase != "all") {
+        let of_ranks = || {
+            report.rank_step_breakdown.iter().filter(|r| {
+                (r.phase, r.batch, &r.category) == (row.phase, row.batch, &row.category)
+            })
+        };
+        assert_eq!(of_ranks().map(|r| r.exposed_ns).sum::<i64>(), row.exposed_ns);
+        assert_eq!(of_ranks().map(|r| r.calls).sum::<u64>(), row.calls);
+        assert!(of_ranks().all(|r| r.rank.is_some()));
+        checked += 1;
+    }
+    assert!(checked > 10);
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
         }
         (None, folder) => {
             let folder = folder.as_deref().unwrap_or(Path::new("."));
-            with_trend(&earlier(folder)?, second, new, &options)?
+            with_trend(&earlier(folder)?, second, &new, &options)?
         }
     };
     output::print(global, &comparison)?;
@@ -149,25 +149,37 @@ fn name(path: &Path) -> String {
 }
 
 /// The trend over earlier runs and the new one; the new one is compared with the last of the runs
-/// that are on the level before it.
+/// that are on the level before it. Fewer than three runs are compared without a trend.
 fn with_trend(
     earlier: &[(String, SavedReport)],
     path: &Path,
-    new: Vec<SavedReport>,
+    new: &[SavedReport],
     options: &CompareOptions,
 ) -> Result<Comparison> {
-    let before = Trend::new(earlier.to_vec(), &options.thresholds)?;
-    let mut all = earlier.to_vec();
-    all.extend(new.iter().map(|run| (name(path), run.clone())));
-    let trend = Trend::new(all, &options.thresholds)?;
-    let base: Vec<SavedReport> = before
-        .level()
+    if earlier.is_empty() {
+        return Err(Error::new(
+            ErrorKind::NotComparable,
+            "no report is in the folder of baselines",
+        )
+        .with_hint("save one there: nsyscope report CAPTURE --save-baseline DIR/NAME.json")
+        .into());
+    }
+    let all: Vec<_> =
+        earlier.iter().cloned().chain(new.iter().map(|run| (name(path), run.clone()))).collect();
+    let level = if earlier.len() < Trend::LEAST_RUNS {
+        earlier.iter().map(|(name, _)| name.clone()).collect()
+    } else {
+        Trend::new(earlier.to_vec(), &options.thresholds)?.level()
+    };
+    let base: Vec<SavedReport> = level
         .iter()
-        .rev()
-        .take(LAST_RUNS)
-        .rev()
+        .skip(level.len().saturating_sub(LAST_RUNS))
         .filter_map(|wanted| earlier.iter().find(|(name, _)| name == wanted))
         .map(|(_, run)| run.clone())
         .collect();
-    Ok(compare(&base, &new, options)?.with_trend(trend))
+    let comparison = compare(&base, new, options)?;
+    if all.len() < Trend::LEAST_RUNS {
+        return Ok(comparison);
+    }
+    Ok(comparison.with_trend(Trend::new(all, &options.thresholds)?))
 }

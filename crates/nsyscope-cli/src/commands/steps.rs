@@ -86,5 +86,13 @@ pub(super) fn options(source: &StepSource) -> Result<StepOptions> {
             .with_hint("escape characters such as `(` and `[` with a backslash")
         })?);
     }
+    if let Some(path) = &source.step_windows {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot be read: {error}"))
+                .in_file(path)
+                .with_hint("a file of windows is text: START and END on each line, in ns")
+        })?;
+        options.explicit = Some(StepOptions::windows(&text).map_err(|error| error.in_file(path))?);
+    }
     Ok(options)
 }

@@ -3,15 +3,14 @@
 use nsyscope::format;
 use nsyscope::report::{CollectiveSection, Report};
 
-use super::{label, source};
-use crate::axis;
-use crate::drawing::{Anchor, Area, Drawing, Paint, Shape, Text};
+use super::{bandwidth, label, source};
+use crate::drawing::{Anchor, Area, Drawing, Text};
 use crate::font;
 use crate::frame::{Begun, Entry, Head, MARGIN, SMALL};
 use crate::style::Style;
 
 const WAIT: (u8, u8, u8) = (0xf0, 0xb4, 0x8a);
-const TRANSFER: (u8, u8, u8) = (0xd5, 0x5e, 0x00);
+pub(super) const TRANSFER: (u8, u8, u8) = (0xd5, 0x5e, 0x00);
 const UNKNOWN: (u8, u8, u8) = (0x8a, 0x8f, 0x98);
 
 /// Rows beyond this are left out, and said so.
@@ -67,15 +66,16 @@ pub fn collectives(report: &Report, style: &Style) -> Drawing {
     y = bars(&mut begun, &inside, y);
     if !outside.is_empty() {
         // Warm-up waits for seconds: on one scale the steps would be invisible beside it.
+        let mut title = "Outside of all steps".to_owned();
         if !inside.is_empty() {
             y += 8.0;
+            title.push_str(" (a scale of its own)");
         }
-        let title = "Outside of all steps (a scale of its own)";
         begun.drawing.text(Text::new(MARGIN, y + 10.0, 12.0, ink.text, title).bold());
         y = bars(&mut begun, &outside, y + 20.0);
     }
     if !sized.is_empty() {
-        y = bandwidth(&mut begun, report, &sized, style, y + 24.0);
+        y = bandwidth::draw(&mut begun, &sized, style, y + 24.0);
     }
     begun.end(y + 2.0)
 }
@@ -83,10 +83,11 @@ pub fn collectives(report: &Report, style: &Style) -> Drawing {
 /// The name of a row.
 fn name(c: &CollectiveSection) -> String {
     let size = c.row.message_bytes.map_or_else(String::new, |b| format!(", {}", format::bytes(b)));
+    let what = c.row.op.as_deref().unwrap_or(&c.row.kind);
     if c.phase == "outside" {
-        format!("{}{size}", c.row.kind)
+        format!("{what}{size}")
     } else {
-        format!("{}: {}{size}", label(c.phase, c.batch), c.row.kind)
+        format!("{}: {what}{size}", label(c.phase, c.batch))
     }
 }
 
@@ -129,92 +130,4 @@ fn bars(begun: &mut Begun, rows: &[&CollectiveSection], top: f64) -> f64 {
         y += 20.0;
     }
     y
-}
-
-/// Message size against bus bandwidth, both on logarithmic axes.
-fn bandwidth(
-    begun: &mut Begun,
-    report: &Report,
-    sized: &[&CollectiveSection],
-    style: &Style,
-    top: f64,
-) -> f64 {
-    let ink = begun.ink;
-    let title = "Message size against bus bandwidth (mean completion after the last arrival)";
-    let room = begun.drawing.width - 2.0 * MARGIN;
-    begun.drawing.text_within(Text::new(MARGIN, top, 12.0, ink.text, title).bold(), room);
-    let points: Vec<(f64, f64, &CollectiveSection)> = sized
-        .iter()
-        .filter_map(|c| Some((c.row.message_bytes?.max(1) as f64, c.row.busbw_bytes_per_s?, *c)))
-        .collect();
-    let link =
-        report.model.as_ref().and_then(|m| m.hardware.as_ref()).and_then(|h| h.link.as_ref());
-    let bound =
-        |pick: fn(f64, f64) -> f64, start: f64, of: fn(&(f64, f64, &CollectiveSection)) -> f64| {
-            points.iter().map(of).fold(start, pick)
-        };
-    let (x0, x1) =
-        (bound(f64::min, f64::INFINITY, |p| p.0) / 2.0, bound(f64::max, 0.0, |p| p.0) * 2.0);
-    let y0 = bound(f64::min, f64::INFINITY, |p| p.1) / 2.0;
-    let y1 =
-        link.map_or(0.0, |l| l.ring_bandwidth_bytes_per_s).max(bound(f64::max, 0.0, |p| p.1)) * 2.0;
-    let height = style.height.map_or(260.0, |h| (f64::from(h) - top - 80.0).clamp(140.0, 2000.0));
-    let area =
-        Area::new(MARGIN + 86.0, top + 12.0, begun.drawing.width - 2.0 * MARGIN - 96.0, height);
-    begun.drawing.rect(area, ink.panel);
-    let at_x = |v: f64| area.x + (v / x0).log10() / (x1 / x0).log10() * area.w;
-    let at_y = |v: f64| area.bottom() - (v / y0).log10() / (y1 / y0).log10() * area.h;
-    let mut size = 2f64.powf(x0.log2().ceil());
-    let stride = if (x1 / x0).log2() > 10.0 { 16.0 } else { 4.0 };
-    while size <= x1 {
-        let x = at_x(size);
-        begun.drawing.line(&[(x, area.y), (x, area.bottom())], Paint(ink.line, 0.7), 1.0);
-        let text = Text::new(x, area.bottom() + 14.0, SMALL, ink.muted, format::bytes(size as u64));
-        let text = text.anchor(Anchor::Middle);
-        if begun.drawing.has_room(&text) {
-            begun.drawing.text(text);
-        }
-        size *= stride;
-    }
-    for tick in axis::decades(y0, y1, 6) {
-        let y = at_y(tick);
-        begun.drawing.line(&[(area.x, y), (area.right(), y)], Paint(ink.line, 0.7), 1.0);
-        let text = Text::new(area.x - 8.0, y + 4.0, SMALL, ink.muted, format::rate(tick));
-        begun.drawing.text(text.anchor(Anchor::End));
-    }
-    if let Some(link) = link {
-        let y = at_y(link.ring_bandwidth_bytes_per_s);
-        begun.drawing.dashes(&[(area.x, y), (area.right(), y)], ink.strong, 1.5);
-        let text = format!("{} of {}", format::rate(link.ring_bandwidth_bytes_per_s), link.kind);
-        begun.drawing.text(Text::new(area.x + 8.0, y - 5.0, SMALL, ink.text, text));
-    }
-    for (bytes, rate, c) in points {
-        begun.drawing.shapes.push(Shape::Disc {
-            at: (at_x(bytes), at_y(rate)),
-            radius: 5.0,
-            fill: Paint(TRANSFER, 0.9),
-            edge: ink.page,
-            tip: Some(format!(
-                "{}: {} of {}, {}",
-                label(c.phase, c.batch),
-                c.row.kind,
-                format::bytes(bytes as u64),
-                format::rate(rate)
-            )),
-        });
-        let text = Text::new(
-            at_x(bytes) + 8.0,
-            at_y(rate) + 4.0,
-            10.0,
-            ink.text,
-            format!("{}, {}", c.row.kind, label(c.phase, c.batch)),
-        );
-        if begun.drawing.has_room(&text) {
-            begun.drawing.text(text);
-        }
-    }
-    let text =
-        Text::new(area.right(), area.bottom() + 28.0, SMALL, ink.muted, "message of one rank");
-    begun.drawing.text(text.anchor(Anchor::End));
-    area.bottom() + 30.0
 }

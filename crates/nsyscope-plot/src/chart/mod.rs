@@ -1,5 +1,6 @@
 //! The charts, one file each.
 
+mod bandwidth;
 mod breakdown;
 mod collectives;
 mod layers;

@@ -139,7 +139,7 @@ impl Pending {
         let scale = other.filter(|_| refused.is_none()).unwrap_or(1.0);
         let table = Table::new(&key.label(), base, new, renames, scale);
         let all = table.all();
-        let [(_, base_wall), (_, new_wall)] = table.whole(&[all.clone()]);
+        let [(_, base_wall), (_, new_wall)] = table.whole(std::slice::from_ref(&all));
         let estimate = table.estimate(&all);
         let case = Case::new(estimate, thresholds.step, estimate.base);
         let share = |ns: f64| ns / estimate.base.max(1.0);

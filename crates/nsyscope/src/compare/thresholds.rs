@@ -102,7 +102,7 @@ impl Thresholds {
         })?;
         let read: Document = toml::from_str(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            let line = text.get(..at).unwrap_or_default().split('\n').count();
             Error::new(ErrorKind::Argument, error.message().to_owned())
                 .in_file(path)
                 .at(format!("line {line}"))

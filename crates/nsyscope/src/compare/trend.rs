@@ -12,9 +12,6 @@ use super::verdict::LEVEL;
 use crate::report::SavedReport;
 use crate::{Error, ErrorKind, Result};
 
-/// Fewer runs have no trend.
-const LEAST_RUNS: usize = 3;
-
 /// The step times of many runs, and where they changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -76,6 +73,9 @@ pub struct ChangePoint {
 }
 
 impl Trend {
+    /// Fewer runs have no trend.
+    pub const LEAST_RUNS: usize = 3;
+
     /// The trend of runs with their names, in order of their captures' start (where all are known)
     /// or of the names.
     ///
@@ -108,11 +108,12 @@ impl Trend {
                 None => kept.push(i),
             }
         }
-        if kept.len() < LEAST_RUNS {
+        if kept.len() < Trend::LEAST_RUNS {
             return Err(Error::new(
                 ErrorKind::NotComparable,
                 format!(
-                    "a trend needs {LEAST_RUNS} runs that can be compared, and there are {}",
+                    "a trend needs {} runs that can be compared, and there are {}",
+                    Trend::LEAST_RUNS,
                     kept.len()
                 ),
             )
@@ -124,7 +125,7 @@ impl Trend {
         let phases = keys
             .into_iter()
             .map(|key| phase(key, &sides, &kept, &names, thresholds))
-            .filter(|phase| phase.points.len() >= LEAST_RUNS)
+            .filter(|phase| phase.points.len() >= Trend::LEAST_RUNS)
             .collect();
         Ok(Self { runs: names, phases, left_out })
     }
@@ -169,7 +170,7 @@ fn phase(
         });
     }
     let mut changes = Vec::new();
-    segment(&points, 0, points.len(), thresholds.step, &mut changes);
+    segment(&points, 0, points.len(), scatter(&points), thresholds.step, &mut changes);
     changes.sort_unstable();
     // Each change's means run to the neighbouring changes.
     let bounds: Vec<usize> =
@@ -214,40 +215,45 @@ impl Ord for Chance {
     }
 }
 
+/// How far runs scatter round their level, in ns: by the upper median of the differences between
+/// neighbours, which a few changes of level do not move. Of two normal values the median difference
+/// is 0.954 standard deviations. At least what steps scatter, and a thousandth of a step.
+fn scatter(points: &[TrendPoint]) -> f64 {
+    let mut steps: Vec<f64> =
+        points.windows(2).map(|pair| (pair[1].wall_ns - pair[0].wall_ns).abs()).collect();
+    steps.sort_by(f64::total_cmp);
+    let between = steps.get(steps.len() / 2).copied().unwrap_or(f64::INFINITY) / 0.954;
+    let mut within: Vec<f64> = points.iter().filter_map(|point| point.error_ns).collect();
+    within.sort_by(f64::total_cmp);
+    let within = within.get(within.len() / 2).copied().unwrap_or(0.0);
+    let least = points.first().map_or(0.0, |point| 0.001 * point.wall_ns);
+    between.max(within).max(least)
+}
+
 /// Binary segmentation (Scott and Knott 1974): the split whose sides differ most, by Student's t
-/// with the scatter of runs, or of steps where that is larger; Bonferroni over the splits. Each
-/// side is then split again.
+/// with the scatter of runs; Bonferroni over the splits. Each side is then split again.
 fn segment(
     points: &[TrendPoint],
     from: usize,
     to: usize,
+    scatter: f64,
     threshold: f64,
     out: &mut Vec<(usize, Chance)>,
 ) {
     let runs = &points[from..to];
-    let n = runs.len();
-    if n < LEAST_RUNS {
+    if runs.len() < 2 || points.len() < Trend::LEAST_RUNS {
         return;
     }
     let mean = |of: &[TrendPoint]| of.iter().map(|p| p.wall_ns).sum::<f64>() / of.len() as f64;
-    let squares = |of: &[TrendPoint]| {
-        let mean = mean(of);
-        of.iter().map(|p| (p.wall_ns - mean) * (p.wall_ns - mean)).sum::<f64>()
-    };
-    let within = runs.iter().filter_map(|p| p.error_ns).map(|e| e * e).sum::<f64>() / n as f64;
-    let best = (1..n)
+    // The scatter is known from all runs.
+    let df = (points.len() - 1) as f64;
+    let best = (1..runs.len())
         .map(|at| {
             let (left, right) = runs.split_at(at);
-            let delta = mean(right) - mean(left);
-            let scatter = (squares(left) + squares(right)) / (n - 2).max(1) as f64;
-            // Runs scatter by more than their steps alone: a thousandth of a step at least.
-            let least = (0.001 * mean(left)).powi(2);
-            let variance = scatter.max(within).max(least);
-            let error = (variance * (1.0 / left.len() as f64 + 1.0 / right.len() as f64)).sqrt();
-            // With few runs the scatter of steps is what is known best.
-            let df = (n - 2) as f64 + runs.len() as f64;
-            let p = (2.0 * tail(delta.abs() / error, df) * (n - 1) as f64).min(1.0);
-            (Chance(p), at, delta.abs() / mean(left))
+            let delta = (mean(right) - mean(left)).abs();
+            let error = scatter * (1.0 / left.len() as f64 + 1.0 / right.len() as f64).sqrt();
+            let p = (2.0 * tail(delta / error, df) * (points.len() - 1) as f64).min(1.0);
+            (Chance(p), at, delta / mean(left))
         })
         .min_by_key(|&(p, at, _)| (p, at));
     if let Some((p, at, change)) = best
@@ -255,8 +261,8 @@ fn segment(
         && change > threshold
     {
         out.push((from + at, p));
-        segment(points, from, from + at, threshold, out);
-        segment(points, from + at, to, threshold, out);
+        segment(points, from, from + at, scatter, threshold, out);
+        segment(points, from + at, to, scatter, threshold, out);
     }
 }
 
@@ -271,7 +277,7 @@ mod tests {
             .map(|(run, &wall_ns)| TrendPoint { run, wall_ns, error_ns: Some(0.002 * wall_ns) })
             .collect();
         let mut out = Vec::new();
-        segment(&points, 0, points.len(), 0.03, &mut out);
+        segment(&points, 0, points.len(), scatter(&points), 0.03, &mut out);
         out.sort_unstable();
         out.into_iter().map(|(at, _)| at).collect()
     }

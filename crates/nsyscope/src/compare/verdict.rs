@@ -95,7 +95,7 @@ impl Estimate {
     /// The change that would be called, of true ones that size, four times in five, in ns.
     pub(super) fn detectable(&self, bound: f64) -> Option<f64> {
         let t = quantile(LEVEL, self.df) + quantile(0.2, self.df);
-        self.error.is_finite().then(|| bound + t * self.error)
+        self.error.is_finite().then_some(bound + t * self.error)
     }
 }
 

@@ -349,6 +349,21 @@ impl Comparison {
         if let Some(reason) = &self.reason {
             blocks.push(Block::Paragraph(format!("{reason}.")));
         }
+        let most = |phase: &PhaseShares, of: fn(&super::ShareRow) -> f64| {
+            let row = phase.rows.iter().max_by(|a, b| of(a).total_cmp(&of(b)));
+            row.map_or_else(String::new, |row| {
+                format!("{} ({})", row.category, format::percent(of(row)))
+            })
+        };
+        let lines = shares.iter().map(|phase| {
+            format!(
+                "{}: most of a step of base is {}, of new {}.",
+                phase.phase,
+                most(phase, |row| row.base_share),
+                most(phase, |row| row.new_share)
+            )
+        });
+        blocks.push(Block::Bullets(lines.collect()));
         for grounds in self.grounds.iter().flatten() {
             let of = if grounds.side == "base" { &self.base } else { &self.new };
             blocks.push(Block::Heading(format!("{}: {}", grounds.side, side_title(&of.runs))));

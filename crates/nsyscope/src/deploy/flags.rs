@@ -41,6 +41,9 @@ pub(super) struct Grammar {
     pub(super) underscores: bool,
     /// Dotted JSON flags and `--no-` negations exist.
     pub(super) extended: bool,
+    /// A prefix of a flag stands for it, as argparse has it; a program whose other flags are not
+    /// known here may have one of that very name.
+    pub(super) abbreviations: bool,
 }
 
 /// A value as given.
@@ -250,7 +253,7 @@ impl Grammar {
 
     /// argparse accepts a prefix that fits one flag only.
     fn abbreviated(&self, prefix: &str) -> Option<Known> {
-        if prefix.len() < 2 {
+        if !self.abbreviations || prefix.len() < 2 {
             return None;
         }
         let mut fits: BTreeSet<&'static str> = BTreeSet::new();

@@ -37,6 +37,7 @@ const COMMON: Grammar = Grammar {
     ignored: &[],
     underscores: true,
     extended: true,
+    abbreviations: false,
 };
 
 /// Reads a start. `keep_empty`: keep variables without a value whatever their name (an

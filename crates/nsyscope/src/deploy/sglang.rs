@@ -180,6 +180,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ignored: IGNORED,
     underscores: false,
     extended: false,
+    abbreviations: true,
 };
 
 /// Takes a command line apart, its `--config` file read before it.

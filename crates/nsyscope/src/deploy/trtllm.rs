@@ -48,6 +48,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ignored: IGNORED,
     underscores: true,
     extended: false,
+    abbreviations: true,
 };
 
 /// Fills in what `trtllm-serve` and its option file say. The file wins, as it does for

@@ -246,6 +246,7 @@ pub(super) const GRAMMAR: Grammar = Grammar {
     ignored: IGNORED,
     underscores: true,
     extended: true,
+    abbreviations: true,
 };
 
 /// Takes a command line apart, its `--config` file read before it.

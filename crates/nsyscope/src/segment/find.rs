@@ -17,6 +17,7 @@ use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
 use crate::run::Run;
+use crate::{Error, ErrorKind, Result};
 
 /// How steps are to be found.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,42 @@ impl StepOptions {
     /// The default: every method, known NVTX texts.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Reads windows for [`StepOptions::explicit`] from text: START and END on each line, in ns,
+    /// with white space or a comma between; empty lines and what follows `#` do not count.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] that names the line which holds no window, or that there is none.
+    pub fn windows(text: &str) -> Result<Vec<(i64, i64)>> {
+        let mut windows = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let mut words = line.split(|c: char| c == ',' || c.is_whitespace());
+            let mut next = || words.by_ref().find(|word| !word.is_empty());
+            let (start, end, more) = (next(), next(), next());
+            let Some(start) = start else { continue };
+            let number = number + 1;
+            let read = |word: &str| word.parse::<i64>().ok();
+            match (read(start), end.and_then(read), more) {
+                (Some(start), Some(end), None) if start < end => windows.push((start, end)),
+                _ => {
+                    return Err(Error::new(
+                        ErrorKind::Argument,
+                        format!("`{}` is no window of time", line.trim()),
+                    )
+                    .at(format!("line {number}"))
+                    .with_hint(
+                        "write START and END in whole ns on the capture's clock, START first",
+                    ));
+                }
+            }
+        }
+        if windows.is_empty() {
+            return Err(Error::new(ErrorKind::Argument, "it holds no window of time")
+                .with_hint("write START and END on a line for each step, in ns"));
+        }
+        Ok(windows)
     }
 }
 
@@ -425,5 +462,23 @@ fn number(steps: &mut Vec<Step>, step_of: &mut [u32]) {
     for (i, step) in steps.iter_mut().enumerate() {
         step.index = i as u32;
         step.place = i as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_read_line_by_line() {
+        let read = StepOptions::windows("# of the engine's log\n10 20\n\n 30,\t40 # second\n");
+        assert_eq!(read.unwrap(), [(10, 20), (30, 40)]);
+        for (text, at) in
+            [("10 20\n30", "line 2"), ("20 10", "line 1"), ("1 2 3", "line 1"), ("a b", "line 1")]
+        {
+            let error = StepOptions::windows(text).unwrap_err().to_string();
+            assert!(error.contains(at), "{text}: {error}");
+        }
+        assert!(StepOptions::windows("\n# nothing\n").is_err());
     }
 }

@@ -77,14 +77,14 @@ fn of_category(
             .late
             .iter()
             .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
-        out.push(split(match late {
-            Some(late) => straggler(phase, late, wait),
-            None => {
-                // Half of the wait or more is known to be for the slowest experts.
-                let experts = experts.filter(|ns| ns * 2 >= wait).map(|ns| ns.min(wait));
-                skewed(phase, row, (wait, transfer), experts)
-                    .because("spread_p50_ns", Figure::Ns(skew.steady_spread_p50_ns.round() as i64))
-            }
+        out.push(split(if let Some(late) = late {
+            straggler(phase, late, wait)
+        } else {
+            // Half of the wait or more is known to be for the slowest experts.
+            let experts = experts.filter(|ns| ns * 2 >= wait).map(|ns| ns.min(wait));
+            let spread = skew.steady_spread_p50_ns.round() as i64;
+            skewed(phase, row, (wait, transfer), experts)
+                .because("spread_p50_ns", Figure::Ns(spread))
         }));
     }
     if phase.part(transfer) >= PART {

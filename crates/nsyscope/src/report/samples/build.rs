@@ -32,6 +32,9 @@ struct Part {
     grids: BTreeMap<[u32; 3], u64>,
 }
 
+/// A rank's place, the rank, and its steps of a phase with their places.
+type OwnSteps<'a> = (usize, &'a RankSteps, Vec<(usize, &'a Step)>);
+
 /// What samples are made from.
 pub(in crate::report) struct Sources<'a> {
     pub(in crate::report) run: &'a Run,
@@ -95,7 +98,7 @@ fn phase(
     key: PhaseKey,
 ) -> PhaseSamples {
     // The n-th step of each rank that runs such steps; of ranks that ran more, the first.
-    let ranks: Vec<(usize, &RankSteps, Vec<(usize, &Step)>)> = from
+    let ranks: Vec<OwnSteps<'_>> = from
         .steps
         .ranks
         .iter()
@@ -213,11 +216,11 @@ fn phase(
                 by_rank: medians(&by_rank),
             })
             .collect(),
-        parts: parts.into_iter().map(|part| finish(from.classes, part)).collect(),
+        parts: parts.iter().map(|part| finish(from.classes, part)).collect(),
     }
 }
 
-fn finish(classes: &Classes, part: Part) -> PartSamples {
+fn finish(classes: &Classes, part: &Part) -> PartSamples {
     let most = part.grids.iter().max_by_key(|(grid, calls)| (**calls, std::cmp::Reverse(**grid)));
     PartSamples {
         category: classes.categories()[part.key.category as usize].as_str().to_owned(),
