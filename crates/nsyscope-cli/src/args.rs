@@ -30,6 +30,7 @@ Examples:
   nsyscope compare base.sqlite new.sqlite       what changed, and whether it is more than noise
   nsyscope model config.json --gpu h200 --tp 8  what a step costs at least
   nsyscope plot timeline run.sqlite -o run.svg  ranks and streams over time
+  nsyscope export run.sqlite --to perfetto -o run.pftrace    for ui.perfetto.dev
   nsyscope record -o run -- vllm serve MODEL    capture what the analysis needs
 
 Exit codes: 0 done; 1 a gate that was asked for failed; 2 unusable arguments or input.";
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Draw where the time goes, as SVG or PNG
     Plot(Plot),
+    /// Write tables (Parquet, Arrow, CSV) or a trace (Perfetto) for other tools
+    Export(Export),
     /// List, check or try the kernel rules
     #[command(after_help = "\
 Examples:
@@ -425,6 +428,59 @@ pub(crate) enum ThemeName {
     Light,
     /// Light on black
     Dark,
+}
+
+/// What nsyscope knows of every kernel, step, collective and operation, for other tools.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  nsyscope export run.sqlite --to perfetto -o run.pftrace    open it in ui.perfetto.dev
+  nsyscope export run.sqlite --to parquet -o tables/         a folder with one file a table
+  nsyscope export run.sqlite --to csv --table steps -o steps.csv
+  nsyscope export rank*.sqlite --to parquet --config config.json --deploy vllm.service -o tables/
+
+Tables are kernels (with copies, fills and whole graphs), steps, collectives (one row a rank) and,
+with --config, ops; docs/tables.md describes their columns. Every file appears whole or not at all.")]
+pub(crate) struct Export {
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    #[arg(required = true, value_name = "CAPTURE")]
+    pub(crate) captures: Vec<PathBuf>,
+    /// The format; -o says where to: a file, or for tables a folder
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: ExportFormat,
+    /// Only these tables; into one file goes one
+    #[arg(long, value_enum, value_name = "TABLE", value_delimiter = ',')]
+    pub(crate) table: Vec<TableName>,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) source: StepSource,
+}
+
+/// What another tool reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Tables as Apache Parquet
+    Parquet,
+    /// Tables as Arrow IPC files (Feather)
+    Ipc,
+    /// Tables as comma-separated values
+    Csv,
+    /// A trace for ui.perfetto.dev
+    Perfetto,
+}
+
+/// A table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum TableName {
+    /// Every kernel, copy, fill and whole graph
+    Kernels,
+    /// Every step of every rank
+    Steps,
+    /// Every matched collective, one row a rank
+    Collectives,
+    /// The model's operations; needs --config
+    Ops,
 }
 
 /// The phase that steps are selected by.

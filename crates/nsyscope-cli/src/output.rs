@@ -1,6 +1,7 @@
 //! Where answers go: stdout, or a file that appears whole or not at all.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 
 use std::path::Path;
 
@@ -90,19 +91,33 @@ pub(crate) fn write_bytes(global: &Global, bytes: &[u8]) -> Result<()> {
 
 /// Writes a file, whole or not at all.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_file_with(path, |file| Ok(file.write_all(bytes)?))
+}
+
+/// As [`write_file`], piece by piece.
+pub(crate) fn write_file_with(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&File>) -> Result<()>,
+) -> Result<()> {
+    let name = || format!("cannot write `{}`", path.display());
+    let through = |file: &File| {
+        let mut out = BufWriter::with_capacity(1 << 18, file);
+        write(&mut out)?;
+        Ok::<_, anyhow::Error>(out.flush()?)
+    };
     // Written beside the target and moved over it: a full disk leaves an old file as it was.
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let name = || format!("cannot write `{}`", path.display());
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced.
-        return std::fs::write(path, bytes).with_context(name);
+        let file = File::options().write(true).truncate(true).open(path).with_context(name)?;
+        return through(&file).with_context(name);
     }
-    let mut file =
+    let file =
         tempfile::Builder::new().prefix(".nsyscope-").tempfile_in(folder).with_context(name)?;
-    file.write_all(bytes).with_context(name)?;
+    through(file.as_file()).with_context(name)?;
     file.as_file().sync_all().with_context(name)?;
     #[cfg(unix)]
     {

@@ -47,10 +47,12 @@ pub mod kernel;
 pub mod model;
 pub mod model_report;
 mod page;
+pub mod perfetto;
 pub mod report;
 mod run;
 pub mod scene;
 pub mod segment;
+pub mod tables;
 pub mod text;
 pub mod whatif;
 

@@ -2,6 +2,9 @@
 
 mod compare;
 mod deployment;
+mod export;
+#[cfg(feature = "frames")]
+mod frames;
 mod info;
 mod kernels;
 mod model;
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         Command::Model(command) => model::run(global, command),
         Command::Deployment(command) => deployment::run(global, command),
         Command::Plot(command) => plot::run(global, command),
+        Command::Export(command) => export::run(global, command),
         Command::Rules { command } => rules::run(global, command),
         Command::Record(command) => record::run(global, command),
         Command::Completions { shell } => {

@@ -31,8 +31,8 @@ pub(super) struct StepCollectives {
 }
 
 /// What is known of collectives beside their kernels.
-#[derive(Default)]
-pub(super) struct KnownMessages {
+#[derive(Debug, Default)]
+pub(crate) struct KnownMessages {
     nvtx: NvtxMessages,
     /// For each of the steps' ranks, by row of its kernel table, what the model's operation is.
     ops: Vec<BTreeMap<u32, (&'static str, Option<Collective>)>>,
@@ -43,12 +43,12 @@ pub(super) struct KnownMessages {
 
 impl KnownMessages {
     /// What the captures' own ranges tell.
-    pub(super) fn of_ranges(run: &Run, classes: &Classes) -> Self {
+    pub(crate) fn of_ranges(run: &Run, classes: &Classes) -> Self {
         Self { nvtx: NvtxMessages::new(run, classes), ..Self::default() }
     }
 
     /// Adds what the model says of the kernels of steps, and its prices.
-    pub(super) fn with_model(
+    pub(crate) fn with_model(
         &mut self,
         steps: &Steps,
         attribution: &Attribution,
@@ -94,7 +94,7 @@ impl KnownMessages {
 
     /// What is known of one collective. A size that the program wrote down is what ran; the
     /// model's follows from its tokens.
-    fn message(&self, steps: &Steps, call: &Call<'_>) -> Message {
+    pub(crate) fn message(&self, steps: &Steps, call: &Call<'_>) -> Message {
         let mut out = Message::default();
         for member in call.members() {
             let rank = steps.ranks.iter().position(|r| r.rank == member.rank);

@@ -28,12 +28,14 @@ pub use crate::document::ViewOptions;
 pub use answer::{Answer, TypicalCategory, TypicalRow};
 pub use baseline::{Baseline, BaselineSection};
 pub use build::ReportOptions;
+pub(crate) use collectives::KnownMessages;
 pub use deployment::DeploymentSection;
 pub use html::{Figure, Figures};
 pub use info::InfoReport;
 pub use kernel_rows::StepKernelRow;
 pub use model::{ModelContext, ModelSection, ResolvedModel, StepFloorRow};
 pub use ops::OpSection;
+pub(crate) use ops::op_rows;
 pub use samples::{
     Column, IdleSamples, LayerCount, MOST_STEPS, PartSamples, PhaseSamples, StepSamples,
 };

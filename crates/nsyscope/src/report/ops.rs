@@ -65,12 +65,17 @@ pub struct OpSection {
     pub impossible: bool,
 }
 
+/// The operations of all phases and batches.
+pub(crate) fn op_rows(attribution: &Attribution) -> Vec<OpSection> {
+    attribution.phases.iter().flat_map(of_phase).collect()
+}
+
 /// Makes the rows.
 pub(super) struct OpsSection;
 
 impl OpsSection {
     pub(super) fn rows(attribution: &Attribution) -> Vec<OpSection> {
-        attribution.phases.iter().flat_map(of_phase).collect()
+        op_rows(attribution)
     }
 
     /// What speaks against the configuration, in sentences.
