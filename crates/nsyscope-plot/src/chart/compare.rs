@@ -196,7 +196,11 @@ fn range(bars: &[Bar]) -> (f64, f64) {
     let (low, high) = (way().fold(f64::INFINITY, f64::min), way().fold(0.0, f64::max));
     let span = high - low;
     let from = if span > 0.0 && span < CUT * high { (low - span * 0.35).max(0.0) } else { 0.0 };
-    (from, (high + (high - from) * 0.02).max(from + 1.0))
+    // The interval of the new step has its end on the axis, if that is not far off.
+    let room = (high - from) * 0.1;
+    let spread = bars.iter().filter(|bar| bar.category.is_none()).filter_map(|bar| bar.interval);
+    let end = spread.map(|of| of[1]).filter(|end| *end <= high + room).fold(high, f64::max);
+    (from, (end + room * 0.2).max(from + 1.0))
 }
 
 /// Where the columns of a panel are.
