@@ -85,13 +85,15 @@ fn comparisons_are_drawn_from_captures_and_saved_reports() {
     assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     for (more, says) in [
         (&["--batch", "77"][..], "have no phase and batch in common that was asked for"),
-        (&["--threshold", "3"], "is no threshold"),
         (&["--by", "op"], "no operations are known on either side"),
         (&["-o", "picture.gif"], "a picture is SVG or PNG"),
     ] {
         let (error, hint) = plot(&base, more).refusal();
         assert!(error.contains(says) && !hint.is_empty(), "{error} {hint}");
     }
+    let said = plot(&base, &["--threshold", "3"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(said.err.contains("write 3%"), "{}", said.err);
     let whole = fixture("b2_graph_level");
     let (error, _) = plot(&whole, &[]).refusal();
     assert!(error.contains("holds no kernels inside CUDA graphs"), "{error}");

@@ -182,7 +182,7 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
     let mut new = total("new", phase.new_wall_ns);
     new.interval = phase.ci.map(|ci| ci.map(|share| (1.0 + share) * phase.base_wall_ns as f64));
     new.change = format::signed_percent(phase.change);
-    new.verdict = phase.verdict.describe().to_owned();
+    phase.verdict.describe().clone_into(&mut new.verdict);
     out.push(new);
     out
 }
@@ -311,12 +311,11 @@ fn axis(
 fn draw(begun: &mut Begun, bar: &Bar, area: Area, at: &impl Fn(f64) -> f64, cut: bool) {
     let ink = begun.ink;
     let drawing = &mut begun.drawing;
-    let (left, right) = match bar.category {
-        None => (area.x, at(bar.until as f64)),
-        Some(_) => {
-            let [low, high] = bar.ends();
-            (at(low), at(high))
-        }
+    let (left, right) = if bar.category.is_some() {
+        let [low, high] = bar.ends();
+        (at(low), at(high))
+    } else {
+        (area.x, at(bar.until as f64))
     };
     let body = Area::new(left, area.y, right - left, area.h);
     let middle = area.y + area.h / 2.0;
