@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use nsyscope::capture::ReadOptions;
-use nsyscope::compare::{By, CompareOptions, Comparison, Gate, Thresholds, Trend, compare};
+use nsyscope::compare::{
+    By, CompareOptions, Comparison, Gate, Mode, Thresholds, Trend, Verdict, compare,
+};
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions, SavedReport};
 use nsyscope::{Error, ErrorKind};
@@ -52,6 +54,15 @@ pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
         output::write(global, &comparison.to_html(&super::page::of_comparison(&comparison)))?;
     } else {
         output::print(global, &comparison)?;
+    }
+    // What both runs have has been told; that the rest has no counterpart must not pass for well.
+    if comparison.mode == Mode::Steps && comparison.verdict == Verdict::NotComparable {
+        let reason = comparison.reason.clone().unwrap_or_default();
+        return Err(Error::new(ErrorKind::NotComparable, format!("not comparable: {reason}"))
+            .with_hint(
+                "run the same workload on both sides, or name the steps that count: --phase, --batch",
+            )
+            .into());
     }
     let mut outcome = Outcome::Done;
     for gate in gates {

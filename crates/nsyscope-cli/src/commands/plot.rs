@@ -132,6 +132,9 @@ fn time_window(text: &str) -> Result<Window> {
     let (from, until) = text.split_once("..").ok_or_else(wrong)?;
     let from = if from.trim().is_empty() { 0 } else { time(from).ok_or_else(wrong)? };
     let until = if until.trim().is_empty() { i64::MAX } else { time(until).ok_or_else(wrong)? };
+    if until <= from {
+        return Err(wrong().into());
+    }
     Ok(Window::Time(from, until))
 }
 
@@ -160,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(time_window(text).unwrap(), window, "{text}");
         }
-        for text in ["", "5", "1s", "1..2", "xs..2s", "-1s..2s", "nans..2s", "1s...2s"] {
+        for text in ["", "5", "1s", "1..2", "xs..2s", "-1s..2s", "nans..2s", "1s...2s", "2s..1s"] {
             assert!(time_window(text).is_err(), "{text}");
         }
     }
