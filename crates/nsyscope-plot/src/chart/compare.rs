@@ -435,13 +435,13 @@ mod tests {
             out.push(bar(None, 0, at));
             range(&out)
         };
-        assert_eq!(way(1000, &[-700]).0, 0.0);
+        assert!(way(1000, &[-700]).0 < 1e-9);
         let (from, until) = way(1000, &[20, -5]);
         assert!(from > 980.0 && from < 1000.0 && until > 1020.0, "{from} {until}");
-        assert_eq!(way(1000, &[0, 0]).0, 0.0);
+        assert!(way(1000, &[0, 0]).0 < 1e-9);
         // What goes back and forth is within the range, even where the ends are alike.
         let (from, until) = way(1000, &[-900, 900]);
-        assert!(from == 0.0 && until > 1000.0);
+        assert!(from < 1e-9 && until > 1000.0);
         assert!(way(0, &[]).1 > 0.0);
     }
 }
