@@ -149,7 +149,7 @@ fn campaigns_are_drawn_by_shares() {
     let texts: BTreeSet<&str> = drawing.texts().collect();
     let shares = comparison.shares.as_ref().unwrap();
     let mut shown = 0;
-    for row in shares.iter().flat_map(|phase| phase.shown()) {
+    for row in shares.iter().flat_map(nsyscope::compare::PhaseShares::shown) {
         shown += 1;
         let words = [format::percent(row.base_share), format::percent(row.new_share)];
         for text in words.iter().chain([&row.delta_words(), &row.category]) {
