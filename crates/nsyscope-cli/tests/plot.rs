@@ -62,3 +62,44 @@ fn parts_of_a_timeline_can_be_drawn() {
         assert!(!hint.is_empty());
     }
 }
+
+#[test]
+fn comparisons_are_drawn_from_captures_and_saved_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, new) = (fixture("b3_eager"), fixture("b1_graph_node"));
+    let saved = folder.path().join("base.json");
+    run(["report".as_ref(), base.as_os_str(), "--save-baseline".as_ref(), saved.as_os_str()])
+        .answer();
+    let plot = |base: &std::path::Path, more: &[&str]| {
+        let words = ["plot".as_ref(), "compare".as_ref(), base.as_os_str(), new.as_os_str()];
+        run(words.into_iter().chain(more.iter().map(AsRef::as_ref)))
+    };
+    let svg = plot(&base, &[]).answer();
+    assert!(svg.contains("From base to new") && svg.contains("b3_eager"), "{svg}");
+    assert!(plot(&saved, &[]).answer() == svg, "saved or live, the picture is the same");
+    let kernels = plot(&base, &["--by", "kernel", "--theme", "dark", "--width", "500"]).answer();
+    assert!(kernels.contains("width=\"500\"") && kernels != svg);
+    assert!(plot(&base, &["--campaigns"]).answer().contains("Shares of a step"));
+    let png = folder.path().join("picture.png");
+    assert_eq!(plot(&saved, &["--scale", "1", "-o", png.to_str().unwrap()]).answer(), "");
+    assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    for (more, says) in [
+        (&["--batch", "77"][..], "have no phase and batch in common that was asked for"),
+        (&["--by", "op"], "no operations are known on either side"),
+        (&["-o", "picture.gif"], "a picture is SVG or PNG"),
+    ] {
+        let (error, hint) = plot(&base, more).refusal();
+        assert!(error.contains(says) && !hint.is_empty(), "{error} {hint}");
+    }
+    let said = plot(&base, &["--threshold", "3"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(2), ""));
+    assert!(said.err.contains("write 3%"), "{}", said.err);
+    let whole = fixture("b2_graph_level");
+    let (error, _) = plot(&whole, &[]).refusal();
+    assert!(error.contains("holds no kernels inside CUDA graphs"), "{error}");
+    let one = run(["plot".as_ref(), "compare".as_ref(), base.as_os_str()]).refusal();
+    assert_eq!(one.0, "a comparison is of two runs, and 1 are named");
+    let words = ["plot".as_ref(), "steps".as_ref(), base.as_os_str(), "--batch".as_ref()];
+    let (error, _) = run(words.into_iter().chain(["1".as_ref()])).refusal();
+    assert!(error.contains("are about a comparison"), "{error}");
+}

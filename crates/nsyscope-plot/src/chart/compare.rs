@@ -182,7 +182,7 @@ fn bars(phase: &PhaseChange) -> Vec<Bar> {
     let mut new = total("new", phase.new_wall_ns);
     new.interval = phase.ci.map(|ci| ci.map(|share| (1.0 + share) * phase.base_wall_ns as f64));
     new.change = format::signed_percent(phase.change);
-    new.verdict = phase.verdict.describe().to_owned();
+    phase.verdict.describe().clone_into(&mut new.verdict);
     out.push(new);
     out
 }
@@ -196,7 +196,11 @@ fn range(bars: &[Bar]) -> (f64, f64) {
     let (low, high) = (way().fold(f64::INFINITY, f64::min), way().fold(0.0, f64::max));
     let span = high - low;
     let from = if span > 0.0 && span < CUT * high { (low - span * 0.35).max(0.0) } else { 0.0 };
-    (from, (high + (high - from) * 0.02).max(from + 1.0))
+    // The interval of the new step has its end on the axis, if that is not far off.
+    let room = (high - from) * 0.1;
+    let spread = bars.iter().filter(|bar| bar.category.is_none()).filter_map(|bar| bar.interval);
+    let end = spread.map(|of| of[1]).filter(|end| *end <= high + room).fold(high, f64::max);
+    (from, (end + room * 0.2).max(from + 1.0))
 }
 
 /// Where the columns of a panel are.
@@ -307,12 +311,11 @@ fn axis(
 fn draw(begun: &mut Begun, bar: &Bar, area: Area, at: &impl Fn(f64) -> f64, cut: bool) {
     let ink = begun.ink;
     let drawing = &mut begun.drawing;
-    let (left, right) = match bar.category {
-        None => (area.x, at(bar.until as f64)),
-        Some(_) => {
-            let [low, high] = bar.ends();
-            (at(low), at(high))
-        }
+    let (left, right) = if bar.category.is_some() {
+        let [low, high] = bar.ends();
+        (at(low), at(high))
+    } else {
+        (area.x, at(bar.until as f64))
     };
     let body = Area::new(left, area.y, right - left, area.h);
     let middle = area.y + area.h / 2.0;
@@ -432,13 +435,13 @@ mod tests {
             out.push(bar(None, 0, at));
             range(&out)
         };
-        assert_eq!(way(1000, &[-700]).0, 0.0);
+        assert!(way(1000, &[-700]).0 < 1e-9);
         let (from, until) = way(1000, &[20, -5]);
         assert!(from > 980.0 && from < 1000.0 && until > 1020.0, "{from} {until}");
-        assert_eq!(way(1000, &[0, 0]).0, 0.0);
+        assert!(way(1000, &[0, 0]).0 < 1e-9);
         // What goes back and forth is within the range, even where the ends are alike.
         let (from, until) = way(1000, &[-900, 900]);
-        assert!(from == 0.0 && until > 1000.0);
+        assert!(from < 1e-9 && until > 1000.0);
         assert!(way(0, &[]).1 > 0.0);
     }
 }

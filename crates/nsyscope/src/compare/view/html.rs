@@ -60,7 +60,11 @@ impl Comparison {
             let caption = format!("{}: from base to new", phase.label());
             at(phase).map_or_else(String::new, |at| figures.html(at, &caption))
         };
-        let shown = self.shown();
+        let mut shown = self.shown();
+        if shown.is_empty() {
+            shown = self.ranked();
+            shown.retain(|phase| !phase.rows.is_empty());
+        }
         for (i, phase) in shown.iter().enumerate() {
             let table = body(blocks(|blocks| waterfall(blocks, phase)));
             out.push(Section::new(
