@@ -81,7 +81,7 @@ pub(crate) enum Format {
     Md,
     /// JSON, with a versioned schema
     Json,
-    /// One HTML page with pictures, for a browser or paper; of a report
+    /// One HTML page with pictures, for a browser or paper; of a report or a comparison
     Html,
 }
 
@@ -199,6 +199,7 @@ pub(crate) struct Report {
 Examples:
   nsyscope compare base.sqlite new.sqlite
   nsyscope compare base.json new.sqlite --format md    a saved baseline; for a pull request
+  nsyscope compare base.sqlite new.sqlite --format html -o change.html    one page with pictures
   nsyscope compare base0.sqlite,base1.sqlite new0.sqlite,new1.sqlite    one capture a rank
   nsyscope compare a1.json b1.json --also-base a2.json --also-new b2.json    repetitions
   nsyscope compare base.json new.sqlite --fail-on regression                 exits with 1 on one
@@ -212,28 +213,40 @@ pub(crate) struct Compare {
     /// The base and the new run; with --baseline-dir the new run alone
     #[arg(required = true, num_args = 1..=2, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
+    /// A folder of saved reports of earlier runs: shows where the time changed, and compares with
+    /// the runs since
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["also_base", "campaigns"])]
+    pub(crate) baseline_dir: Option<PathBuf>,
+    /// Exit with 1 on a regression, or regression:CATEGORY (moe, all_reduce, idle/launch, step)
+    #[arg(long, value_name = "GATE")]
+    pub(crate) fail_on: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: Comparing,
+    #[command(flatten)]
+    pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) steps: StepSource,
+}
+
+/// How runs are compared.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Comparing")]
+pub(crate) struct Comparing {
     /// A repetition of the base
     #[arg(long, value_name = "RUN")]
     pub(crate) also_base: Vec<PathBuf>,
     /// A repetition of the new run
     #[arg(long, value_name = "RUN")]
     pub(crate) also_new: Vec<PathBuf>,
-    /// A folder of saved reports of earlier runs: shows where the time changed, and compares with
-    /// the runs since
-    #[arg(long, value_name = "DIR", conflicts_with = "also_base")]
-    pub(crate) baseline_dir: Option<PathBuf>,
     /// The least change that matters, such as 3% [default: 3%]
     #[arg(long, value_name = "SHARE")]
     pub(crate) threshold: Option<String>,
     /// Thresholds by category: step = \"3%\", and a table [categories] with comm = \"10%\"
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) thresholds: Option<PathBuf>,
-    /// Exit with 1 on a regression, or regression:CATEGORY (moe, all_reduce, idle/launch, step)
-    #[arg(long, value_name = "GATE")]
-    pub(crate) fail_on: Vec<String>,
-    /// What the parts of a step are shown by
-    #[arg(long, value_enum, default_value = "category")]
-    pub(crate) by: CompareBy,
+    /// What the parts of a step are shown by [default: category]
+    #[arg(long, value_enum)]
+    pub(crate) by: Option<CompareBy>,
     /// Only steps of this phase
     #[arg(long, value_enum, value_name = "PHASE")]
     pub(crate) phase: Option<StepPhase>,
@@ -241,12 +254,23 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "B")]
     pub(crate) batch: Option<u32>,
     /// Compare shares and efficiency, not times: for other models, GPUs or numbers of GPUs
-    #[arg(long, conflicts_with_all = ["baseline_dir", "also_base", "also_new"])]
+    #[arg(long, conflicts_with_all = ["also_base", "also_new"])]
     pub(crate) campaigns: bool,
-    #[command(flatten)]
-    pub(crate) model: ModelSource,
-    #[command(flatten)]
-    pub(crate) steps: StepSource,
+}
+
+impl Comparing {
+    /// Whether any of it was asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { also_base, also_new, threshold, thresholds, by, phase, batch, campaigns } = self;
+        !also_base.is_empty()
+            || !also_new.is_empty()
+            || threshold.is_some()
+            || thresholds.is_some()
+            || by.is_some()
+            || phase.is_some()
+            || batch.is_some()
+            || *campaigns
+    }
 }
 
 /// What the parts of a step are shown by.
@@ -335,13 +359,15 @@ Examples:
   nsyscope plot timeline run.sqlite --time 1.2s..1.25s -o part.svg
   nsyscope plot breakdown run.sqlite --theme dark -o where.png
   nsyscope plot roofline run.sqlite --config config.json -o roof.svg
+  nsyscope plot compare base.sqlite new.sqlite -o change.svg      what a step is made of, from base to new
 
 Times count from the first GPU activity. Colours are those of categories, the same in every picture.")]
 pub(crate) struct Plot {
     /// What to draw
     #[arg(value_enum, value_name = "CHART")]
     pub(crate) chart: Chart,
-    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep
+    /// Captures of one run: .sqlite, .sqlite.zst or .nsys-rep; for compare the base and the new run, as
+    /// the command compare takes them
     #[arg(required = true, value_name = "CAPTURE")]
     pub(crate) captures: Vec<PathBuf>,
     /// Width in pixels
@@ -372,6 +398,8 @@ pub(crate) struct Plot {
     pub(crate) source: StepSource,
     #[command(flatten)]
     pub(crate) model: ModelSource,
+    #[command(flatten)]
+    pub(crate) how: Comparing,
 }
 
 /// A chart.
@@ -389,6 +417,8 @@ pub(crate) enum Chart {
     Roofline,
     /// Waiting and transferring; size of messages against bandwidth
     Collectives,
+    /// What a step is made of, from a base to a new run
+    Compare,
 }
 
 /// Light or dark.

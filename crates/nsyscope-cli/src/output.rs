@@ -60,10 +60,10 @@ pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {
     write(global, &text)
 }
 
-/// Of all answers the report alone is a page.
+/// Of all answers reports and comparisons alone are pages.
 pub(crate) fn no_page() -> anyhow::Error {
-    nsyscope::Error::new(nsyscope::ErrorKind::Argument, "only a report can be HTML")
-        .with_hint("use --format text, md or json, or `nsyscope report`")
+    nsyscope::Error::new(nsyscope::ErrorKind::Argument, "only a report or a comparison can be HTML")
+        .with_hint("use --format text, md or json, or `nsyscope report` or `nsyscope compare`")
         .into()
 }
 

@@ -81,6 +81,27 @@ fn captures_and_saved_reports_give_the_same_answer_in_every_format() {
 }
 
 #[test]
+fn steps_without_a_counterpart_are_told_and_not_passed_over() {
+    // Two captures of one run, of eight and of four requests; the new run has eight alone.
+    let of = |batch, seed| {
+        let run = DecodeRun { batch, seed, ..DecodeRun::default() };
+        decode_run(&run).write().unwrap()
+    };
+    let files = [of(8, 1), of(4, 2), of(8, 3), of(8, 4)];
+    let joined = |a: usize, b: usize| {
+        PathBuf::from(format!("{},{}", files[a].path().display(), files[b].path().display()))
+    };
+    let (base, new) = (joined(0, 1), joined(2, 3));
+    let said = compare(&[], &[&base, &new]);
+    assert_eq!(said.code, Some(2), "{}{}", said.out, said.err);
+    assert!(said.out.contains("Verdict: not comparable"), "{}", said.out);
+    assert!(said.err.contains("no steps of decode, batch 4"), "{}", said.err);
+    assert!(said.err.contains("--batch"), "{}", said.err);
+    // Named, what both have is compared.
+    compare(&["--phase", "decode", "--batch", "8"], &[&base, &new]).answer();
+}
+
+#[test]
 fn gates_decide_the_exit_code() {
     let (base, same, slower) = (written(1, 0.0), written(2, 0.0), written(2, 0.3));
     let (base, same, slower) = (base.path(), same.path(), slower.path());
@@ -156,7 +177,7 @@ fn captures_of_one_run_are_joined_by_commas() {
     let both = PathBuf::from(format!("{},{}", r0.display(), r1.display()));
     let json = compare(&["--format", "json"], &[&both, &both]).json();
     assert_eq!((&json["base"]["ranks"], &json["new"]["ranks"]), (&2.into(), &2.into()));
-    assert_eq!(json["verdict"], "inconclusive");
+    assert_eq!(json["verdict"], "no_change");
     let json = compare(&["--campaigns", "--format", "json"], &[&both, &r0]).json();
     assert_eq!(json["mode"], "shares");
 }

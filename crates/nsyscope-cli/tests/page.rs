@@ -139,7 +139,7 @@ fn only_a_report_is_a_page() {
         let mut all: Vec<&std::ffi::OsStr> = words.iter().map(AsRef::as_ref).collect();
         all.extend([path.as_os_str(), "--format".as_ref(), "html".as_ref()]);
         let (error, _) = run(all).refusal();
-        assert_eq!(error, "only a report can be HTML");
+        assert_eq!(error, "only a report or a comparison can be HTML");
     }
 }
 

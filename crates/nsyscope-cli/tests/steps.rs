@@ -414,3 +414,12 @@ fn windows_of_a_file_are_the_steps() {
     let (said, _) = refused.refusal();
     assert!(said.contains("line 1") && said.contains(windows), "{said}");
 }
+
+#[test]
+fn ranges_that_do_not_exist_are_no_steps() {
+    for command in ["steps", "report"] {
+        let said = ask(&[command, "--step-nvtx", "no such range"], "d7_kimi_tp2");
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("--step-nvtx no such range"), "{}", said.err);
+    }
+}

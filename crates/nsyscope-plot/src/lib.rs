@@ -34,6 +34,6 @@ mod png;
 mod style;
 mod svg;
 
-pub use chart::{breakdown, collectives, layers, roofline, steps, timeline};
+pub use chart::{breakdown, collectives, compare, compare_part, layers, roofline, steps, timeline};
 pub use drawing::Drawing;
 pub use style::{Style, Theme};

@@ -77,6 +77,8 @@ pub(crate) struct Grid {
     rows: Vec<Vec<String>>,
     /// Rows that sum up or set apart, by index: shown in bold.
     strong: Vec<usize>,
+    /// The column that says what a row is about; `None`: the last one of words.
+    about: Option<usize>,
 }
 
 struct Column {
@@ -110,7 +112,14 @@ impl Grid {
                 .collect(),
             rows: Vec::new(),
             strong: Vec::new(),
+            about: None,
         }
+    }
+
+    /// Says which column tells what a row is about: on a page it comes first and heads the row.
+    pub(crate) fn about(mut self, title: &str) -> Self {
+        self.about = self.columns.iter().position(|column| column.title == title);
+        self
     }
 
     /// Leaves a column out of text that is narrower than `width`.

@@ -39,6 +39,17 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A change of a share with its sign: `+3.1 %`.
+pub fn signed_percent(change: f64) -> String {
+    let text = format!("{:+.1} %", change * 100.0);
+    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
+}
+
+/// A difference of durations in ns with its sign: `+12.34 µs`.
+pub fn signed_duration(ns: f64) -> String {
+    if ns > 0.0 { format!("+{}", duration(ns)) } else { duration(ns) }
+}
+
 /// Bytes with a binary unit.
 pub fn bytes(value: u64) -> String {
     let mut size = value as f64;

@@ -46,6 +46,7 @@ pub mod interval;
 pub mod kernel;
 pub mod model;
 pub mod model_report;
+mod page;
 pub mod perfetto;
 pub mod report;
 mod run;

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use nsyscope::capture::ReadOptions;
-use nsyscope::compare::{By, CompareOptions, Comparison, Gate, Thresholds, Trend, compare};
+use nsyscope::compare::{
+    By, CompareOptions, Comparison, Gate, Mode, Thresholds, Trend, Verdict, compare,
+};
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Report, ReportOptions, SavedReport};
 use nsyscope::{Error, ErrorKind};
 
 use super::Outcome;
-use crate::args::{self, CompareBy, Global, StepPhase};
+use crate::args::{self, CompareBy, Comparing, Format, Global, ModelSource, StepPhase, StepSource};
 use crate::output;
 
 /// A new run is compared with so many of the last runs of a folder.
@@ -19,8 +21,8 @@ const LAST_RUNS: usize = 5;
 
 pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
     // What is typed is checked before a long read.
-    let options = options(command)?;
-    let reader = Reader::new(global, command)?;
+    let options = options(&command.how)?;
+    let reader = Reader::new(global, &command.model, &command.steps)?;
     let gates = command
         .fail_on
         .iter()
@@ -40,18 +42,28 @@ pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
                 .into());
         }
     };
-    let new = reader.runs(std::iter::once(second).chain(&command.also_new))?;
     let comparison = match (first, &command.baseline_dir) {
-        (Some(base), _) => {
-            let base = reader.runs(std::iter::once(base).chain(&command.also_base))?;
-            compare(&base, &new, &options)?
-        }
+        (Some(base), _) => reader.compare(base, second, &command.how, &options)?,
         (None, folder) => {
             let folder = folder.as_deref().unwrap_or(Path::new("."));
+            let new = reader.runs(std::iter::once(second).chain(&command.how.also_new))?;
             with_trend(&earlier(folder)?, second, &new, &options)?
         }
     };
-    output::print(global, &comparison)?;
+    if global.format == Format::Html {
+        output::write(global, &comparison.to_html(&super::page::of_comparison(&comparison)))?;
+    } else {
+        output::print(global, &comparison)?;
+    }
+    // What both runs have has been told; that the rest has no counterpart must not pass for well.
+    if comparison.mode == Mode::Steps && comparison.verdict == Verdict::NotComparable {
+        let reason = comparison.reason.clone().unwrap_or_default();
+        return Err(Error::new(ErrorKind::NotComparable, format!("not comparable: {reason}"))
+            .with_hint(
+                "run the same workload on both sides, or name the steps that count: --phase, --batch",
+            )
+            .into());
+    }
     let mut outcome = Outcome::Done;
     for gate in gates {
         for failure in gate.check(&comparison)?.failures {
@@ -66,26 +78,48 @@ pub(crate) fn run(global: &Global, command: &args::Compare) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn options(command: &args::Compare) -> Result<CompareOptions> {
-    let mut thresholds = match &command.thresholds {
+/// Compares two runs and their repetitions, as a chart needs it.
+pub(super) fn compared(
+    global: &Global,
+    runs: &[PathBuf],
+    how: &Comparing,
+    model: &ModelSource,
+    steps: &StepSource,
+) -> Result<Comparison> {
+    let options = options(how)?;
+    let [base, new] = runs else {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            format!("a comparison is of two runs, and {} are named", runs.len()),
+        )
+        .with_hint(
+            "nsyscope plot compare BASE NEW; captures of one run are joined by commas, repetitions              follow --also-base and --also-new",
+        )
+        .into());
+    };
+    Reader::new(global, model, steps)?.compare(base, new, how, &options)
+}
+
+fn options(how: &Comparing) -> Result<CompareOptions> {
+    let mut thresholds = match &how.thresholds {
         Some(path) => Thresholds::from_file(path)?,
         None => Thresholds::default(),
     };
-    if let Some(text) = &command.threshold {
+    if let Some(text) = &how.threshold {
         thresholds.step = Thresholds::parse_share(text).map_err(|error| error.at("--threshold"))?;
     }
-    let phase = command.phase.map(|phase| match phase {
+    let phase = how.phase.map(|phase| match phase {
         StepPhase::Decode => "decode".to_owned(),
         StepPhase::Prefill => "prefill".to_owned(),
         StepPhase::Mixed => "mixed".to_owned(),
     });
-    let by = match command.by {
-        CompareBy::Category => By::Category,
-        CompareBy::Op => By::Op,
-        CompareBy::Kernel => By::Kernel,
+    let by = match how.by {
+        None | Some(CompareBy::Category) => By::Category,
+        Some(CompareBy::Op) => By::Op,
+        Some(CompareBy::Kernel) => By::Kernel,
     };
-    let options = CompareOptions::new().thresholds(thresholds).by(by).only(phase, command.batch);
-    Ok(if command.campaigns { options.campaigns() } else { options })
+    let options = CompareOptions::new().thresholds(thresholds).by(by).only(phase, how.batch);
+    Ok(if how.campaigns { options.campaigns() } else { options })
 }
 
 /// Reads runs: saved reports, or captures that are analysed here.
@@ -96,16 +130,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(global: &'a Global, command: &args::Compare) -> Result<Self> {
-        let mut options =
-            ReportOptions::new().samples().steps(super::steps::options(&command.steps)?);
+    fn new(global: &'a Global, model: &ModelSource, steps: &StepSource) -> Result<Self> {
+        let mut options = ReportOptions::new().samples().steps(super::steps::options(steps)?);
         if let Some(threads) = global.threads {
             options = options.threads(usize::from(threads));
         }
-        if let Some(deployment) = super::deployment::read(&command.model.deployment)? {
+        if let Some(deployment) = super::deployment::read(&model.deployment)? {
             options = options.deployment(deployment);
         }
-        if let Some(context) = super::model::context(&command.model)? {
+        if let Some(context) = super::model::context(model)? {
             options = options.model(context);
         }
         Ok(Self { global, classifier: super::classifier(global)?, options })
@@ -113,6 +146,19 @@ impl<'a> Reader<'a> {
 
     fn runs<'p>(&self, paths: impl Iterator<Item = &'p PathBuf>) -> Result<Vec<SavedReport>> {
         paths.map(|path| self.run(path)).collect()
+    }
+
+    /// Base and new with their repetitions.
+    fn compare(
+        &self,
+        base: &PathBuf,
+        new: &PathBuf,
+        how: &Comparing,
+        options: &CompareOptions,
+    ) -> Result<Comparison> {
+        let base = self.runs(std::iter::once(base).chain(&how.also_base))?;
+        let new = self.runs(std::iter::once(new).chain(&how.also_new))?;
+        Ok(compare(&base, &new, options)?)
     }
 
     /// One run: a saved report, a capture, or several captures joined by commas.

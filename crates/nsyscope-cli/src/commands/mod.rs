@@ -38,7 +38,9 @@ pub(crate) enum Outcome {
 
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
     let global = &args.global;
-    if global.format == Format::Html && !matches!(args.command, Command::Report(_)) {
+    if global.format == Format::Html
+        && !matches!(args.command, Command::Report(_) | Command::Compare(_))
+    {
         return Err(output::no_page());
     }
     match &args.command {

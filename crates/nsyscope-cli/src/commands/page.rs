@@ -1,8 +1,9 @@
-//! The pictures of `nsyscope report --format html`.
+//! The pictures of `--format html`.
 
 use anyhow::Result;
 use nsyscope::Run;
 use nsyscope::analysis::{Classes, collectives};
+use nsyscope::compare::{Comparison, ComparisonFigures};
 use nsyscope::kernel::Classifier;
 use nsyscope::report::{Figure, Figures, Report, ReportOptions, TypicalStep};
 use nsyscope::scene::{StepStrip, Timeline, TimelineOptions, Window};
@@ -17,7 +18,7 @@ const NARROW: u32 = 340;
 /// A step of more activities is not handed over kernel by kernel: the page would be too large.
 const EXACT: usize = 40_000;
 
-/// Every picture of the page.
+/// Every picture of the page of a report.
 pub(super) fn figures(
     run: &Run,
     classifier: &Classifier,
@@ -61,6 +62,23 @@ pub(super) fn figures(
         out.step = Some(scene(&window)?);
     }
     Ok(out)
+}
+
+/// Every picture of the page of a comparison.
+pub(super) fn of_comparison(comparison: &Comparison) -> ComparisonFigures {
+    let parts = comparison.shares.as_ref().map_or(comparison.phases.len(), Vec::len);
+    let of = |at: usize| {
+        let draw = |width, id: String| {
+            let style = Style::new().width(width);
+            nsyscope_plot::compare_part(comparison, at, &style).map(|d| d.to_svg_element(&id))
+        };
+        Some(Figure::new(
+            draw(WIDE, format!("compare-{at}"))?,
+            draw(MEDIUM, format!("compare-{at}-medium"))?,
+            draw(NARROW, format!("compare-{at}-narrow"))?,
+        ))
+    };
+    ComparisonFigures::new((0..parts).map(of).collect())
 }
 
 /// The number of the median step: of decode where there is any, else of the phase that takes most

@@ -21,6 +21,13 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
             ThemeName::Light => Theme::Light,
             ThemeName::Dark => Theme::Dark,
         });
+    if command.chart == Chart::Compare {
+        let (how, model) = (&command.how, &command.model);
+        let comparison =
+            super::compare::compared(global, &command.captures, how, model, &command.source)?;
+        let drawing = nsyscope_plot::compare(&comparison, &style);
+        return write(global, &drawing, png.then_some(command.scale));
+    }
     let step_options = super::steps::options(&command.source)?;
     let deployment = super::deployment::read(&command.model.deployment)?;
     let context = super::model::context(&command.model)?;
@@ -46,7 +53,7 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
                 _ => nsyscope_plot::collectives(&report, &style),
             }
         }
-        Chart::Timeline | Chart::Steps => {
+        Chart::Timeline | Chart::Steps | Chart::Compare => {
             let classes = Classes::new(&run, &classifier);
             let steps = Steps::find(&run, &classes, &step_options);
             let matched = collectives(&run, &classes);
@@ -95,6 +102,15 @@ fn window(command: &args::Plot) -> Result<Window> {
             ErrorKind::Argument,
             "--step, --layer, --time and --rank choose a part of a timeline, not of another chart",
         )
+        .into());
+    }
+    if command.chart != Chart::Compare && command.how.is_given() {
+        return Err(Error::new(
+            ErrorKind::Argument,
+            "--also-base, --also-new, --threshold, --thresholds, --by, --phase, --batch and --campaigns are \
+             about a comparison, not about another chart",
+        )
+        .with_hint("nsyscope plot compare BASE NEW")
         .into());
     }
     Ok(match (command.step, command.layer, command.time.as_deref()) {

@@ -23,7 +23,9 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
         // The typical step has a batch of its own where none is given.
         selection.batch = command.batch;
     }
-    let steps = Steps::find(&run, &classes, &options).select(&selection)?;
+    let steps = Steps::find(&run, &classes, &options)
+        .of_asked_ranges(&run, &options)?
+        .select(&selection)?;
     let attribution = context
         .filter(|_| command.typical.is_some() || command.kernels)
         .map(|context| {

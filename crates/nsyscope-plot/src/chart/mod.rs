@@ -3,13 +3,16 @@
 mod bandwidth;
 mod breakdown;
 mod collectives;
+mod compare;
 mod layers;
 mod roofline;
+mod shares;
 mod steps;
 mod timeline;
 
 pub use breakdown::breakdown;
 pub use collectives::collectives;
+pub use compare::{compare, compare_part};
 pub use layers::layers;
 pub use roofline::roofline;
 pub use steps::steps;

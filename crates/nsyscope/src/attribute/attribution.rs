@@ -90,6 +90,23 @@ pub struct Attribution {
     pub distinct: usize,
 }
 
+impl Attribution {
+    /// What more than half of the steps show against the model itself: other layers, or products
+    /// that fit none of its operations. Its floors are then not those of what ran.
+    pub fn misfits(&self) -> Vec<String> {
+        let steps = self.ranks.iter().flat_map(|rank| &rank.steps).flatten().count() as u64;
+        ["layers", "operations"]
+            .into_iter()
+            .filter_map(|about| {
+                let found = || self.contradictions.iter().filter(move |(c, _)| c.about == about);
+                let shown: u64 = found().map(|(_, steps)| steps).sum();
+                let (most, _) = found().max_by_key(|(_, steps)| *steps)?;
+                (shown * 2 > steps).then(|| most.message.clone())
+            })
+            .collect()
+    }
+}
+
 impl Setup {
     /// What segmentation knows of a step.
     pub fn of(step: &Step, context: Option<u64>) -> Self {

@@ -147,8 +147,8 @@ impl Evidence<'_> {
             out.push(Contradiction {
                 about: "operations",
                 message: format!(
-                    "of {expected} operations that the layers need, no kernel shows {missing}, and \
-                     {homeless} products fit none: another model or deployment"
+                    "{missing} of {expected} operations that the layers need have no kernel, and \
+                     {homeless} products fit none of them: another model or deployment"
                 ),
             });
         }

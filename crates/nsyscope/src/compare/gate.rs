@@ -84,7 +84,7 @@ impl Gate {
                 "run the same workload on both sides, or name the steps that count: --phase, --batch",
             );
         }
-        if comparison.phases.iter().all(|p| p.base_steps.min(p.new_steps) < LEAST_STEPS) {
+        if comparison.phases.iter().all(|phase| !phase.is_judged()) {
             return refuse(
                 format!(
                     "the gate cannot be judged: no phase has {LEAST_STEPS} steps on either side"

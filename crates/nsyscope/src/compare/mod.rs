@@ -25,6 +25,7 @@ mod thresholds;
 mod trend;
 mod verdict;
 mod view;
+mod waterfall;
 
 use serde::Serialize;
 
@@ -39,6 +40,8 @@ pub use side::SideSection;
 pub use thresholds::Thresholds;
 pub use trend::{ChangePoint, Trend, TrendPhase, TrendPoint};
 pub use verdict::{CONFIDENCE, LEAST_STEPS, LEVEL, Verdict};
+pub use view::ComparisonFigures;
+pub use waterfall::{Others, Waterfall};
 
 use crate::report::SavedReport;
 use crate::{Error, ErrorKind, Result};
@@ -383,8 +386,7 @@ fn overall(phases: &[PhaseChange], unmatched: &[Unmatched]) -> (Verdict, Option<
     if any(Verdict::Improvement) {
         return (Verdict::Improvement, None);
     }
-    let enough = |phase: &&PhaseChange| phase.base_steps.min(phase.new_steps) >= LEAST_STEPS;
-    let mut judged = phases.iter().filter(enough).peekable();
+    let mut judged = phases.iter().filter(|phase| phase.is_judged()).peekable();
     if judged.peek().is_none() {
         let why = format!("no phase has {LEAST_STEPS} steps on either side");
         return (Verdict::Inconclusive, Some(why));

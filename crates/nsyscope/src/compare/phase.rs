@@ -91,9 +91,14 @@ pub struct PhaseChange {
 }
 
 impl PhaseChange {
-    /// As people name it.
-    pub(super) fn label(&self) -> String {
+    /// As people name it: phase, batch and, where steps are told apart by them, tokens.
+    pub fn label(&self) -> String {
         Key::of(&self.phase, self.batch, self.tokens).label()
+    }
+
+    /// Whether it has steps enough to be judged; the very same steps need not be many.
+    pub(super) fn is_judged(&self) -> bool {
+        self.same || self.base_steps.min(self.new_steps) >= LEAST_STEPS
     }
 }
 
@@ -219,8 +224,7 @@ impl Pending {
         // Slow steps are outside of the centre, but their users wait for them too.
         if let Some((cost, chance)) = slow
             && undecided
-            && change.base_steps >= LEAST_STEPS
-            && change.new_steps >= LEAST_STEPS
+            && change.is_judged()
             && cost > change.threshold
             && chance * phases as f64 * 2.0 < LEVEL
         {

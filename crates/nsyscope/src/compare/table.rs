@@ -79,11 +79,11 @@ impl Table {
     pub(super) fn estimate(&self, parts: &[usize]) -> Estimate {
         let (base, base_variance, base_df) = self.base.centre(parts);
         let (new, new_variance, new_df) = self.new.centre(parts);
-        let enough = self.base.steps >= LEAST_STEPS && self.new.steps >= LEAST_STEPS;
         if self.same {
-            // The same steps: nothing was drawn that could differ.
-            return Estimate { base, new, error: 0.0, df: base_df, enough };
+            // The same steps, however few: nothing was drawn that could differ.
+            return Estimate { base, new, error: 0.0, df: base_df, enough: true };
         }
+        let enough = self.base.steps >= LEAST_STEPS && self.new.steps >= LEAST_STEPS;
         let variance = base_variance + new_variance;
         // Satterthwaite's approximation (Welch 1947).
         let df = if variance.is_finite() && variance > 0.0 {

@@ -67,7 +67,7 @@ pub(super) struct Estimate {
     /// The standard error of their difference.
     pub(super) error: f64,
     pub(super) df: f64,
-    /// Whether both sides have steps enough.
+    /// Whether both sides have steps enough to say anything; the very same steps are.
     pub(super) enough: bool,
 }
 

@@ -74,7 +74,9 @@ impl Grid {
              <caption class=\"unseen\">{caption}</caption>\n<thead><tr>"
         );
         // What a row is about comes first here: on a narrow page the rest scrolls beside it.
-        let about = self.columns.iter().rposition(|column| column.kind == Kind::Words);
+        let about = self
+            .about
+            .or_else(|| self.columns.iter().rposition(|column| column.kind == Kind::Words));
         let order = || {
             let rest = (0..self.columns.len()).filter(move |i| Some(*i) != about);
             about.into_iter().chain(rest)
@@ -89,7 +91,7 @@ impl Grid {
             for i in order() {
                 let cell = &row[i];
                 let _ = match self.columns[i].kind {
-                    _ if Some(i) == about => {
+                    Kind::Words | Kind::Number if Some(i) == about => {
                         write!(out, "<th scope=\"row\">{}</th>", escape(cell))
                     }
                     Kind::Number => write!(out, "<td class=\"n\">{}</td>", escape(cell)),

@@ -31,6 +31,8 @@ pub struct Facts<'a> {
     pub expert_parallel: bool,
     /// Where what ran and what is claimed disagree.
     pub differences: &'a [Difference],
+    /// What most steps show against the model's configuration, in sentences.
+    pub misfits: Vec<String>,
 }
 
 /// Steps that took far longer than others alike and were mostly idle.
@@ -84,6 +86,8 @@ pub struct PhaseFacts<'a> {
     pub grids: Vec<GridFacts>,
     /// The collectives, matched over ranks.
     pub collectives: Vec<&'a CollectiveRow>,
+    /// The same with a row for each of the model's operations, where known.
+    pub collectives_by_op: Vec<&'a CollectiveRow>,
     /// Who is late at them.
     pub late: Vec<&'a LateRank>,
     /// How evenly the experts' work is spread over ranks.
@@ -342,6 +346,7 @@ impl<'a> PhaseFacts<'a> {
             chains: Vec::new(),
             grids: Vec::new(),
             collectives: Vec::new(),
+            collectives_by_op: Vec::new(),
             late: Vec::new(),
             experts: Vec::new(),
             ops: Vec::new(),

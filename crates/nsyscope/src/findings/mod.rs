@@ -47,6 +47,7 @@ pub const IDS: &[&str] = &[
     "kernels.tiny",
     "kernels.unfused",
     "launch.bound",
+    "model.misfit",
     "parallelism.replicated",
     "sync.in_step",
 ];
@@ -73,7 +74,8 @@ pub fn find(facts: &Facts<'_>) -> Vec<Finding> {
         finding.gain_ns_per_step.map(|ns| ns.saturating_mul(steps as i64))
     };
     out.sort_by_cached_key(|finding| {
-        let limit = finding.id.starts_with("capture.") && finding.severity == Severity::High;
+        let limit = finding.severity == Severity::High
+            && (finding.id.starts_with("capture.") || finding.id == "model.misfit");
         (
             !limit,
             std::cmp::Reverse(gain(finding)),

@@ -25,6 +25,7 @@ pub(crate) fn phase<'a>(wall_ns: i64) -> PhaseFacts<'a> {
         chains: Vec::new(),
         grids: Vec::new(),
         collectives: Vec::new(),
+        collectives_by_op: Vec::new(),
         late: Vec::new(),
         experts: Vec::new(),
         ops: Vec::new(),

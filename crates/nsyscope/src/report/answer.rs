@@ -54,6 +54,9 @@ pub struct Answer {
     pub gain_share: Option<f64>,
     /// Tokens a second that these steps would gain.
     pub gain_tokens_per_s: Option<f64>,
+    /// Whether one rank was selected, so that nothing is a mean over ranks.
+    #[serde(skip)]
+    of_one_rank: bool,
 }
 
 /// What a typical step of one phase and batch spends its time with: the lower median over the
@@ -158,10 +161,13 @@ impl Answer {
         {
             let whole = Self::of_phase(report, phase, finding.batch, None);
             let answer = Self::of_phase(report, phase, finding.batch, subject(finding).as_deref());
-            if answer.share < whole.share.map(|share| share / 2.0) {
-                // What takes most time is not what most can be gained of.
+            // What takes most time is not what most can be gained of.
+            let apart = answer.share < whole.share.map(|share| share / 2.0)
+                || (is_of_kernels(finding) && !answer.is_of_kernels());
+            if apart {
                 let cause = format!(
-                    "the kernels themselves; most is to be gained elsewhere: {}",
+                    "{}; most is to be gained elsewhere: {}",
+                    whole.itself(report),
                     finding.said
                 );
                 return Self { cause, ..whole.because(finding) };
@@ -200,6 +206,7 @@ impl Answer {
             gain_ns_per_step: None,
             gain_share: None,
             gain_tokens_per_s: None,
+            of_one_rank: false,
         }
     }
 
@@ -246,6 +253,7 @@ impl Answer {
             share: Some(crate::analysis::share(ns, wall)),
             ns_per_step: Some(ns),
             wall_ns_per_step: Some(wall),
+            of_one_rank: report.selection.is_some_and(|selected| selected.by.rank.is_some()),
             ..Self::nothing("", "")
         }
     }
@@ -264,6 +272,27 @@ impl Answer {
             gain_share: finding.gain_share,
             gain_tokens_per_s: finding.gain_tokens_per_s,
             ..self
+        }
+    }
+
+    /// Whether the bottleneck is computation: neither an idle GPU nor communication.
+    fn is_of_kernels(&self) -> bool {
+        self.bottleneck.as_deref().is_some_and(|of| of != IDLE && !of.starts_with("comm/"))
+    }
+
+    /// What takes the time, where the finding is about something else.
+    fn itself(&self, report: &Report) -> String {
+        let idle = self
+            .phase
+            .and_then(|phase| report.idle_of(phase, self.batch).max_by_key(|row| row.time_ns));
+        match (self.bottleneck.as_deref(), idle) {
+            (Some(IDLE), Some(row)) => {
+                format!("the GPU is idle, mostly for one reason: {}", described(row.cause))
+            }
+            (Some(category), _) if category.starts_with("comm/") => {
+                "the collectives themselves".to_owned()
+            }
+            _ => "the kernels themselves".to_owned(),
         }
     }
 
@@ -348,7 +377,13 @@ impl Answer {
         };
         let each = match (self.ns_per_step, self.wall_ns_per_step) {
             (Some(ns), Some(wall)) => {
-                format!(" ({} of {} a step)", format::ns(ns), format::ns(wall))
+                // The late rank does not wait: the others wait for more than the mean.
+                let late = matches!(
+                    self.finding,
+                    Some("communication.straggler" | "communication.late_launches")
+                );
+                let mean = if late && !self.of_one_rank { ", the mean of all ranks" } else { "" };
+                format!(" ({} of {} a step{mean})", format::ns(ns), format::ns(wall))
             }
             _ => String::new(),
         };
@@ -366,6 +401,11 @@ impl Answer {
             format!("Try first: {}{gain}", self.action),
         ]
     }
+}
+
+/// Whether a finding is about what kernels compute, and so about no wait for anything.
+fn is_of_kernels(finding: &Finding) -> bool {
+    finding.id.starts_with("kernels.") || finding.id.starts_with("gemm.")
 }
 
 /// The category that a finding is about; `None`: whatever is largest.

@@ -239,7 +239,10 @@ impl Report {
             let found = resolved.attribute(context, run, &classes, &steps)?;
             known.with_model(&steps, &found, &resolved);
             let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
-            hypotheses = Some(Hypotheses::new(&source, Some(&priced), &options.what_if)?);
+            // Floors of another model are no ceilings; who asks for them by name gets them.
+            let fits = !options.what_if.is_empty() || found.misfits().is_empty();
+            let priced = fits.then_some(&priced);
+            hypotheses = Some(Hypotheses::new(&source, priced, &options.what_if)?);
             let mut section = ModelSection::new(context, resolved, &summary)?;
             section.warnings.extend(OpsSection::warnings(&found));
             ops = Some(OpsSection::rows(&found));
@@ -256,6 +259,9 @@ impl Report {
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
         facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
+        if let Some(found) = &attributed {
+            facts::misfits(&mut facts, found);
+        }
         facts.kinds = run.traces().iter().map(Trace::kind).collect();
         facts.health = &warnings;
         facts.expert_parallel = deployment.as_ref().is_some_and(DeploymentSection::spreads_experts)
@@ -401,7 +407,9 @@ struct Stepped {
 
 impl Stepped {
     fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
-        let steps = Steps::find(run, classes, &options.steps).select(&options.selection)?;
+        let steps = Steps::find(run, classes, &options.steps)
+            .of_asked_ranges(run, &options.steps)?
+            .select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
         let (idle, (rank_phases, work)) = side_by_side(
             options.threads,

@@ -1,5 +1,6 @@
 //! What other parts of a report know, as rules look at it.
 
+use crate::attribute::Attribution;
 use crate::expect::Sample;
 use crate::findings::{Facts, OpFacts, PhaseFacts};
 use crate::kernel::{Classifier, ProductType};
@@ -32,6 +33,8 @@ pub(super) fn complete<'a>(
         let key = (phase.phase.as_str(), phase.batch);
         let rows = in_steps.merged.iter().filter(|c| (c.phase, c.batch) == key);
         phase.collectives = rows.map(|section| &section.row).collect();
+        let rows = in_steps.collectives.iter().filter(|c| (c.phase, c.batch) == key);
+        phase.collectives_by_op = rows.map(|section| &section.row).collect();
         let late = in_steps.late.iter().filter(|l| (l.phase, l.batch) == key);
         phase.late = late.map(|section| &section.late).collect();
         let experts = in_steps.experts.iter().filter(|e| (e.phase, e.batch) == key);
@@ -49,6 +52,19 @@ pub(super) fn operations(facts: &mut Facts<'_>, ops: &[OpSection], classifier: &
         let key = (phase.phase.as_str(), phase.batch);
         let own = ops.iter().filter(|op| (op.phase, op.batch) == key);
         phase.ops = own.map(|op| operation(op, classifier)).collect();
+    }
+}
+
+/// Adds what most steps show against the configuration. Floors are then not theirs, and what
+/// follows from them is left out.
+pub(super) fn misfits(facts: &mut Facts<'_>, attribution: &Attribution) {
+    facts.misfits = attribution.misfits();
+    if facts.misfits.is_empty() {
+        return;
+    }
+    for phase in &mut facts.phases {
+        phase.floor = None;
+        phase.ops.clear();
     }
 }
 

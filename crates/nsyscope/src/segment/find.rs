@@ -133,6 +133,30 @@ impl Steps {
         Self { method, ranks, selected: None }
     }
 
+    /// Refuses steps that another method had to find because no range fits
+    /// [`StepOptions::step_nvtx`]: a misspelt expression would go unnoticed. `run` and `options` are
+    /// those of [`Steps::find`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`] where ranges were asked for, and no rank's steps are made of them.
+    pub fn of_asked_ranges(self, run: &Run, options: &StepOptions) -> Result<Self> {
+        let Some(wanted) = &options.step_nvtx else { return Ok(self) };
+        let own = Vocabulary::own(wanted);
+        let known = run.traces().iter().any(|trace| ranges(trace, &own).is_some());
+        let used = self.ranks.iter().any(|rank| rank.method == StepMethod::Nvtx);
+        if self.ranks.is_empty() || (known && used) {
+            return Ok(self);
+        }
+        Err(Error::new(
+            ErrorKind::Argument,
+            format!("no NVTX range that launches kernels matches `--step-nvtx {wanted}`"),
+        )
+        .with_hint(format!(
+            "without it, steps are found by {}; `nsyscope info` tells whether NVTX was captured",
+            self.method.describe()
+        )))
+    }
+
     /// All steps, by rank, then in order.
     pub fn iter(&self) -> impl Iterator<Item = (&RankSteps, &Step)> {
         self.ranks.iter().flat_map(|rank| rank.steps.iter().map(move |step| (rank, step)))

@@ -19,6 +19,8 @@ fn part(run: &SavedReport, wanted: impl Fn(usize) -> bool) -> SavedReport {
 fn a_run_against_itself_shows_no_change_anywhere() {
     let mut paths = captures_below(&fixtures().join("captures"));
     paths.extend(large());
+    // Phases of fewer steps than a judgement of different ones needs.
+    let mut few = 0;
     for path in paths {
         let name = path.display();
         let run = saved(&[&path]);
@@ -30,13 +32,14 @@ fn a_run_against_itself_shows_no_change_anywhere() {
         }
         let comparison = compared(&run, &run);
         assert_adds_up(&comparison);
+        assert_eq!((comparison.verdict, &comparison.reason), (Verdict::NoChange, &None), "{name}");
         for phase in &comparison.phases {
-            assert_eq!(phase.delta_ns, 0, "{name}");
-            let few = phase.base_steps < nsyscope::compare::LEAST_STEPS;
-            let wanted = if few { Verdict::Inconclusive } else { Verdict::NoChange };
-            assert_eq!(phase.verdict, wanted, "{name} {phase:?}");
+            assert!(phase.same, "{name}");
+            few += usize::from(phase.base_steps < nsyscope::compare::LEAST_STEPS);
+            let seen = (phase.delta_ns, phase.verdict, phase.reason.as_deref(), phase.ci);
+            assert_eq!(seen, (0, Verdict::NoChange, None, Some([0.0, 0.0])), "{name} {phase:?}");
             for row in phase.rows.iter().chain(&phase.kernel_rows) {
-                assert_eq!((row.delta_ns, row.verdict), (0, wanted), "{name} {row:?}");
+                assert_eq!((row.delta_ns, row.verdict), (0, Verdict::NoChange), "{name} {row:?}");
             }
             assert!(phase.causes.is_empty(), "{name}");
         }
@@ -47,6 +50,7 @@ fn a_run_against_itself_shows_no_change_anywhere() {
         let again = serde_json::to_string(&compared(&run, &run)).unwrap();
         assert_eq!(serde_json::to_string(&comparison).unwrap(), again, "{name}");
     }
+    assert!(few > 0);
 }
 
 /// The same workload twice: the odd steps of a run against its even ones, for every phase of

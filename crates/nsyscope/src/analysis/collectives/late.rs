@@ -68,6 +68,19 @@ pub struct Longer {
     pub kernel_ns: Option<i64>,
 }
 
+/// A rank that causes less than this part of a wait is not what the wait is for.
+const EXPLAINS: f64 = 0.2;
+
+impl LateRank {
+    /// Whether this rank's lateness accounts for a good part of what all ranks of its group wait
+    /// in all, in ns. It need not: its figures leave outliers out, and these can be most of a wait,
+    /// such as in the first collective of each step.
+    pub fn explains(&self, wait_ns: i64) -> bool {
+        let others = self.group.len().saturating_sub(1) as f64;
+        self.caused_ns as f64 * others >= EXPLAINS * wait_ns as f64
+    }
+}
+
 /// What stands for time without any activity.
 const IDLE: &str = "idle";
 

@@ -109,9 +109,9 @@ pub(super) fn start_up(facts: &Facts<'_>, out: &mut Vec<Finding>) {
              warm up, are not those of steady operation"
                 .into(),
         )
-        .because("warm_up_steps", Figure::Count(warm.steps))
-        .because("warm_up_beyond_typical_ns", Figure::Ns(warm.beyond_ns))
-        .because("share_of_step_time", Figure::Share(warm_share))
+        .and("warm_up_steps", (warm.steps > 0).then_some(Figure::Count(warm.steps)))
+        .and("warm_up_beyond_typical_ns", (warm.steps > 0).then_some(Figure::Ns(warm.beyond_ns)))
+        .and("share_of_step_time", (warm.steps > 0).then_some(Figure::Share(warm_share)))
         .because("initialisation_share_of_busy", Figure::Share(busy_share))
         .and(
             "never_past_warm_up",
@@ -171,6 +171,8 @@ mod tests {
         let (large, small) = (start(10), start(1));
         let of = |start_up| ids(&Facts { start_up, busy_ns: 100, ..Facts::default() });
         assert_eq!(of(&large), ["capture.start_up"]);
+        let evidence = &find(&Facts { start_up: &large, busy_ns: 100, ..Facts::default() })[0];
+        assert!(evidence.evidence.get("warm_up_steps").is_none(), "no step warms up");
         assert!(of(&small).is_empty());
         let warm_up = WarmUp { steps: 1, beyond_ns: 10, of_ns: 100 };
         assert_eq!(ids(&Facts { warm_up, ..Facts::default() }), ["capture.start_up"]);

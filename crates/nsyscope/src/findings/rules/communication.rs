@@ -73,17 +73,25 @@ fn of_category(
             .because("steady_wait_share", Figure::Share(steady_wait))
     };
     if phase.part(wait) >= PART {
-        let late = phase
-            .late
-            .iter()
-            .find(|late| late.straggler && late.kind == row.kind && late.kernel == row.kernel);
+        let waited: i64 = rows()
+            .filter(|other| other.kernel == row.kernel && other.group == row.group)
+            .filter_map(|row| row.wait_ns)
+            .sum();
+        let late = phase.late.iter().find(|late| {
+            late.straggler
+                && late.kind == row.kind
+                && late.kernel == row.kernel
+                && late.explains(waited)
+        });
         out.push(split(if let Some(late) = late {
             straggler(phase, late, wait)
         } else {
+            let own =
+                phase.collectives_by_op.iter().filter(|row| is_of(&row.kind, &category.category));
             // Half of the wait or more is known to be for the slowest experts.
             let experts = experts.filter(|ns| ns * 2 >= wait).map(|ns| ns.min(wait));
             let spread = skew.steady_spread_p50_ns.round() as i64;
-            skewed(phase, row, (wait, transfer), experts)
+            skewed(phase, row, (wait, transfer), experts, single(own).as_deref())
                 .because("spread_p50_ns", Figure::Ns(spread))
         }));
     }
@@ -111,12 +119,19 @@ fn unsplit(phase: &PhaseFacts<'_>, category: &CategoryFacts) -> Finding {
     .try_this("Capture every rank of the group, and give all captures to one report.")
 }
 
+/// Over how many ranks of its group the figures of a phase are the mean: one, where that was
+/// selected.
+fn mean_of(phase: &PhaseFacts<'_>, late: &LateRank) -> i64 {
+    if phase.steps <= phase.steps_a_rank { 1 } else { late.group.len() as i64 }
+}
+
 /// A rank that is late: because of what its GPU does longer, or because its CPU launches later.
 /// The latter often changes from phase to phase, so it is not called a straggler.
 fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
     let steps = phase.steps_a_rank.max(1) as i64;
     // The others could start as much earlier as this rank is later than the next to last.
-    let gain = (late.caused_ns / steps).min(wait.saturating_mul(late.group.len() as i64));
+    let ranks = mean_of(phase, late);
+    let gain = (late.caused_ns / steps).min(wait.saturating_mul(ranks));
     // A second thing that it does longer counts where it is large too.
     let most = late.longer.first().map_or(0, |longer| longer.ns);
     let longer: Vec<&Longer> =
@@ -134,8 +149,8 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         .collect();
     let (rank, kind) = (late.rank, &late.kind);
     // The late rank does not wait, so the others wait for more than the mean of all.
-    let others = late.group.len().saturating_sub(1).max(1) as i64;
-    let waits = format::percent(phase.part(wait * late.group.len() as i64 / others).min(1.0));
+    let others = (ranks - 1).max(1);
+    let waits = format::percent(phase.part(wait.saturating_mul(ranks) / others).min(1.0));
     let after = longer.first().map_or_else(String::new, |longer| {
         let each = format::ns(longer.ns / late.last_calls.max(1) as i64);
         format!(", after {each} more of {}", longer.what)
@@ -177,16 +192,39 @@ fn straggler(phase: &PhaseFacts<'_>, late: &LateRank, wait: i64) -> Finding {
         .and("longer_before_each", (!told.is_empty()).then(|| Figure::Text(told.join(" and "))))
 }
 
+/// The few collectives that most of the wait is in, in words; `None` where all share it.
+///
+/// Those that come once a step, such as the one behind the embedding, wait for what the CPUs did
+/// before the step, whatever the others do in it.
+fn single<'a>(rows: impl Iterator<Item = &'a &'a CollectiveRow>) -> Option<String> {
+    let rows: Vec<&CollectiveRow> = rows.copied().collect();
+    let calls: u64 = rows.iter().map(|row| row.calls).sum();
+    let wait: i64 = rows.iter().filter_map(|row| row.wait_ns).sum();
+    let most = rows.iter().max_by_key(|row| row.wait_ns)?;
+    let op = most.op.as_deref()?;
+    if most.wait_ns? * 2 < wait || most.calls * 4 > calls {
+        return None;
+    }
+    let last = most.last_arrival_rank_share.iter().max_by(|a, b| a.1.total_cmp(b.1));
+    let rank =
+        last.filter(|(_, share)| **share >= 0.9).map_or_else(String::new, |(rank, share)| {
+            format!(", where rank {rank} is last in {}", format::percent(*share))
+        });
+    Some(format!("most of it in {op}{rank}"))
+}
+
 fn skewed(
     phase: &PhaseFacts<'_>,
     row: &CollectiveRow,
     (wait, transfer): (i64, i64),
     experts: Option<i64>,
+    single: Option<&str>,
 ) -> Finding {
-    let whom = experts.map_or_else(
-        || "none late by itself".to_owned(),
-        |ns| format!("{} of it for uneven experts", format::percent(phase.part(ns))),
-    );
+    let whom = match (experts, single) {
+        (Some(ns), _) => format!("{} of it for uneven experts", format::percent(phase.part(ns))),
+        (None, Some(single)) => single.to_owned(),
+        (None, None) => "none late by itself".to_owned(),
+    };
     Finding::of_phase(
         "communication.skew",
         phase,
@@ -297,7 +335,7 @@ mod tests {
     /// Collectives of two ranks whose steady wait is this part, done in so many ns.
     fn row(wait_share: f64, done_ns: i64) -> CollectiveRow {
         let spread = Distribution::of(&mut [1_000; 9]).unwrap();
-        let steady_wait_ns = (wait_share * 1e9) as i64;
+        let steady_wait_ns = (wait_share * 8e7).round() as i64;
         CollectiveRow {
             kind: "all_reduce".into(),
             op: None,
@@ -306,9 +344,9 @@ mod tests {
             kernel: "ncclDevKernel_AllReduce_Sum_bf16_RING_LL".into(),
             calls: 120,
             message_bytes: None,
-            time_ns: 1_000_000_000,
+            time_ns: 80_000_000,
             wait_ns: Some(steady_wait_ns),
-            transfer_ns: Some(1_000_000_000 - steady_wait_ns),
+            transfer_ns: Some(80_000_000 - steady_wait_ns),
             completion: Distribution::of(&mut [done_ns; 9]),
             algbw_bytes_per_s: None,
             busbw_bytes_per_s: None,
@@ -317,7 +355,7 @@ mod tests {
                 spread,
                 fence_ns: 10_000,
                 steady_calls: 120,
-                steady_time_ns: 1_000_000_000,
+                steady_time_ns: 80_000_000,
                 steady_wait_ns,
                 steady_spread_p50_ns: 1_000.0,
                 outlier_calls: 0,
@@ -411,6 +449,55 @@ mod tests {
         let mut no_evidence = late("moe/moe_gemm");
         no_evidence.straggler = false;
         assert_eq!(found(Some(&waits), Some(&no_evidence), None)[0].0, "communication.skew");
+    }
+
+    #[test]
+    fn what_the_others_wait_is_that_of_a_selected_rank_alone() {
+        let (waits, late) = (row(0.95, 30_000), late("moe/moe_gemm"));
+        let title = |steps: u64| {
+            let mut phase = samples::phase(10_000_000);
+            phase.steps = steps;
+            phase.categories.push(samples::category("comm/all_reduce", 4_000_000));
+            phase.collectives.push(&waits);
+            phase.late.push(&late);
+            let mut out = Vec::new();
+            find(&samples::facts(vec![phase]), &mut out);
+            out.remove(0).title
+        };
+        // The mean of both ranks is half of what the one waits that is not late.
+        assert!(title(20).contains("wait for it in all_reduce 76.0 %"), "{}", title(20));
+        assert!(title(10).contains("wait for it in all_reduce 38.0 %"), "{}", title(10));
+    }
+
+    #[test]
+    fn a_rank_that_is_late_elsewhere_is_not_blamed_for_the_wait() {
+        let (waits, mut barely) = (row(0.95, 30_000), late("idle"));
+        // 0.1 ms of 7.6 ms that both ranks wait a step.
+        barely.caused_ns = 1_000_000;
+        assert_eq!(found(Some(&waits), Some(&barely), None)[0].0, "communication.skew");
+    }
+
+    #[test]
+    fn a_wait_in_one_collective_a_step_names_it_and_who_comes_last() {
+        let (mut all, mut first) = (row(0.05, 30_000), row(0.95, 30_000));
+        all.op = Some("tp.all_reduce.attn".into());
+        (first.op, first.calls) = (Some("tp.all_reduce.embed".into()), 20);
+        first.last_arrival_rank_share = [(0, 0.95), (1, 0.05)].into();
+        assert_eq!(
+            single([&all, &first].iter()).as_deref(),
+            Some("most of it in tp.all_reduce.embed, where rank 0 is last in 95.0 %")
+        );
+        first.last_arrival_rank_share = [(0, 0.6), (1, 0.4)].into();
+        assert_eq!(
+            single([&all, &first].iter()).as_deref(),
+            Some("most of it in tp.all_reduce.embed")
+        );
+        // As many calls as the others: nothing is single about them.
+        first.calls = 120;
+        assert_eq!(single([&all, &first].iter()), None);
+        // Without a model's operations no collective has a name.
+        (first.op, first.calls) = (None, 20);
+        assert_eq!(single([&all, &first].iter()), None);
     }
 
     #[test]

@@ -30,10 +30,44 @@ pub(super) fn differs(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     );
 }
 
+/// The kernels are not those of the configuration.
+pub(super) fn misfit(facts: &Facts<'_>, out: &mut Vec<Finding>) {
+    let [first, rest @ ..] = facts.misfits.as_slice() else { return };
+    let mut finding = Finding::of_capture(
+        "model.misfit",
+        Severity::High,
+        "The configuration is not that of what ran: floors and operations of the model say nothing \
+         here"
+            .into(),
+    )
+    .because("most_steps_show", Figure::Text(first.clone()));
+    if let Some(second) = rest.first() {
+        finding = finding.because("and", Figure::Text(second.clone()));
+    }
+    out.push(finding.try_this(
+        "Give the config.json that the engine loaded. Findings that rest on the model's operations \
+         are left out until then.",
+    ));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::deploy::Difference;
+
+    #[test]
+    fn a_configuration_that_does_not_fit_comes_first() {
+        assert!(crate::findings::find(&Facts::default()).is_empty());
+        let mut phase = crate::findings::samples::phase(10_000_000);
+        phase.categories.push(crate::findings::samples::category("comm/all_reduce", 4_000_000));
+        let misfits = vec!["the step has 6 layers, the configuration 32 on this rank".to_owned()];
+        let found = crate::findings::find(&Facts {
+            misfits,
+            ..crate::findings::samples::facts(vec![phase])
+        });
+        let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
+        assert_eq!(ids, ["model.misfit", "communication.exposed"]);
+    }
 
     #[test]
     fn differences_are_told_and_agreement_is_not() {

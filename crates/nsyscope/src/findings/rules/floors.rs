@@ -24,7 +24,12 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
         }
         let factor = kernels as f64 / floor.kernel_ns;
         let memory = floor.memory_ns >= floor.kernel_ns * 0.7;
+        // Operations below their floor (experts that no token hit) pay for none that is above.
+        let beyond: i64 = phase.ops.iter().filter_map(beyond_floor).sum();
         let finding = if factor < NEAR {
+            if kernels as f64 >= NEAR * (kernels - beyond) as f64 {
+                continue;
+            }
             Finding::unsized_of_phase(
                 "kernels.near_floor",
                 Severity::Low,
@@ -73,14 +78,18 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
     }
 }
 
+/// What the kernels of an operation take beyond its floor, in ns; `None` for collectives and
+/// where the floor cannot be its own.
+fn beyond_floor(op: &OpFacts) -> Option<i64> {
+    op.headroom_ns().filter(|_| !op.impossible && !op.category.starts_with("comm/"))
+}
+
 /// The operation with most time beyond its floor.
 fn start_with(phase: &PhaseFacts<'_>) -> String {
-    let beyond = |op: &OpFacts| op.headroom_ns().filter(|_| !op.impossible);
     let most = phase
         .ops
         .iter()
-        .filter(|op| !op.category.starts_with("comm/"))
-        .filter_map(|op| Some((op, beyond(op)?)))
+        .filter_map(|op| Some((op, beyond_floor(op)?)))
         .max_by_key(|(op, ns)| (*ns, std::cmp::Reverse(op.op)));
     most.map_or_else(
         || "the operations that have most headroom".to_owned(),
@@ -155,6 +164,21 @@ mod tests {
         let mut phase = samples::phase(10_000_000);
         phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
         assert!(crate::findings::find(&samples::facts(vec![phase])).is_empty());
+    }
+
+    #[test]
+    fn operations_below_their_floor_do_not_hide_those_far_above() {
+        let of = |reached: f64| {
+            let mut phase = samples::phase(10_000_000);
+            phase.categories.push(samples::category("gemm/dense_gemm", 6_000_000));
+            phase.floor = Some(samples::floor(5_800_000.0));
+            phase.ops.push(samples::product("moe.experts.down", 2_000_000, 1.4));
+            phase.ops.push(samples::product("attn.o_proj", 4_000_000, reached));
+            let mut out = Vec::new();
+            near_or_far(&samples::facts(vec![phase]), &mut out);
+            out.len()
+        };
+        assert_eq!((of(0.9), of(0.4)), (1, 0));
     }
 
     #[test]

@@ -115,6 +115,8 @@ fn each<'a, 'f>(
                 continue;
             }
             let exposed = phase.exposed_of(&grid.category, grid.busy_ns);
+            // No grid makes an operation faster than its floor.
+            let part = part.min(headroom(phase, grid).unwrap_or(1.0));
             gain += exposed * part;
             time += exposed;
             grids += 1;
@@ -140,6 +142,17 @@ fn counts(phase: &PhaseFacts<'_>, grid: &GridFacts) -> bool {
     long && !near && product
 }
 
+/// The part of a kernel's time that is beyond the floors of the operations it executes; `None`
+/// where none is known.
+fn headroom(phase: &PhaseFacts<'_>, grid: &GridFacts) -> Option<f64> {
+    let (mut time, mut beyond) = (0, 0);
+    for op in phase.ops.iter().filter(|op| op.kernel.as_ref() == Some(&grid.kernel)) {
+        time += op.per_step_ns;
+        beyond += op.headroom_ns()?;
+    }
+    (time > 0).then(|| beyond as f64 / time as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +160,16 @@ mod tests {
 
     /// 2 of the 4 ms of GEMMs in a step of 10 ms are kernels of this grid.
     fn found(blocks: u64, blocks_per_sm: Option<u32>, calls: u64, near: bool) -> Vec<Finding> {
+        with_floor(blocks, blocks_per_sm, calls, near.then_some(0.9))
+    }
+
+    /// The same, where the kernel's operation reaches a part of its floor.
+    fn with_floor(
+        blocks: u64,
+        blocks_per_sm: Option<u32>,
+        calls: u64,
+        reached: Option<f64>,
+    ) -> Vec<Finding> {
         let mut phase = samples::phase(10_000_000);
         phase.categories.push(samples::category("gemm/dense_gemm", 4_000_000));
         phase.grids.push(GridFacts {
@@ -158,8 +181,8 @@ mod tests {
             calls,
             busy_ns: 20 * 2_000_000,
         });
-        if near {
-            let mut op = samples::product("attn.o_proj", 2_000_000, 0.9);
+        if let Some(reached) = reached {
+            let mut op = samples::product("attn.o_proj", 2_000_000, reached);
             op.kernel = Some("gemm_kernel".into());
             phase.ops.push(op);
         }
@@ -179,6 +202,14 @@ mod tests {
         // Too short to be worth spreading, or near the floor already.
         assert!(found(33, None, 20_000, false).is_empty());
         assert!(found(33, None, 200, true).is_empty());
+    }
+
+    #[test]
+    fn fuller_grids_gain_no_more_than_the_floor_leaves() {
+        let gain = |reached| with_floor(33, None, 200, reached)[0].gain_ns_per_step;
+        assert_eq!(gain(Some(0.6)), Some(800_000));
+        assert_eq!(gain(Some(0.1)), Some(1_500_000));
+        assert_eq!(gain(None), Some(1_500_000));
     }
 
     #[test]

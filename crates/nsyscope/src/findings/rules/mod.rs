@@ -42,4 +42,5 @@ pub(super) const ALL: &[Rule] = &[
     precision::differs,
     floors::replicated,
     deployment::differs,
+    deployment::misfit,
 ];

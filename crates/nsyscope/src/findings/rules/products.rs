@@ -45,7 +45,7 @@ pub(super) fn near_or_far(facts: &Facts<'_>, out: &mut Vec<Finding>) {
                 "Look for a faster kernel for {} (another GEMM back end, {}). At its floor a step \
                  loses the gain; good kernels reach 70 to 90 % of it.",
                 op.op,
-                if op.bound == Some("compute") {
+                if op.bound == Some("compute") || !few_rows(op) {
                     "larger tiles, another grouped GEMM for experts"
                 } else {
                     "split-K or smaller tiles for its few rows"
@@ -98,6 +98,14 @@ fn products<'a>(
         .filter(move |op| op.is_product && !op.impossible && op.efficiency.is_some_and(&keep))
 }
 
+/// Rows that one tile of a GEMM holds: fewer leave a part of it empty.
+const TILE_ROWS: f64 = 128.0;
+
+/// Whether each product of an operation has fewer rows than a tile; experts share them.
+fn few_rows(op: &OpFacts) -> bool {
+    op.shape[0].is_none_or(|m| m / op.groups.unwrap_or(1.0).max(1.0) < TILE_ROWS)
+}
+
 fn bound(op: &OpFacts) -> &'static str {
     if op.bound == Some("compute") { "computation" } else { "memory" }
 }
@@ -145,6 +153,17 @@ mod tests {
         assert_eq!(far.evidence.get("floor_ns"), Some(&Figure::Ns(300_000)));
         let next = format!("{:?}", far.evidence.get("next_by_headroom"));
         assert!(next.contains("attn.o_proj 1.100 ms"), "{next}");
+    }
+
+    #[test]
+    fn few_rows_are_those_of_each_product() {
+        let advice = |rows: f64, groups: f64| {
+            let mut op = samples::product("moe.experts.down", 2_000_000, 0.3);
+            (op.shape[0], op.groups) = (Some(rows), Some(groups));
+            found(vec![op])[0].first_action().contains("few rows")
+        };
+        assert!(advice(8.0, 1.0) && advice(512.0, 64.0));
+        assert!(!advice(16_384.0, 64.0) && !advice(2_048.0, 1.0));
     }
 
     #[test]

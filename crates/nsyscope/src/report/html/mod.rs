@@ -7,32 +7,12 @@ mod findings;
 mod provenance;
 mod timeline;
 
-use std::fmt::Write as _;
-
 use super::Report;
-use crate::document::{Block, Document, escape};
+use crate::document::Block;
+pub use crate::page::Figure;
+use crate::page::{Page, Section, blocks, body, body_without_heading};
 use crate::scene::Timeline;
-use crate::scene::palette::{Ink, hex};
-
-/// A picture for a page, as `<svg>` elements whose colours are classes `f-NAME` and `s-NAME` where
-/// they are those of [`Ink`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Figure {
-    /// For pages of the width of a screen: 1100 pixels.
-    pub wide: String,
-    /// For those of a tablet: 720 pixels; empty where the wide one has to do.
-    pub medium: String,
-    /// For those of a telephone: 340 pixels; empty where the next wider one has to do.
-    pub narrow: String,
-}
-
-impl Figure {
-    /// For pages of three widths.
-    pub fn new(wide: String, medium: String, narrow: String) -> Self {
-        Self { wide, medium, narrow }
-    }
-}
+use crate::scene::palette::hex;
 
 /// The pictures of a page; what is absent is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,68 +34,23 @@ pub struct Figures {
     pub step: Option<Timeline>,
 }
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-
-/// A section of the page.
-struct Section {
-    id: &'static str,
-    title: &'static str,
-    body: String,
-}
+const SCRIPT: &str = include_str!("zoom.js");
 
 impl Report {
     /// As one self-contained page.
     pub fn to_html(&self, figures: &Figures) -> String {
-        let sections = self.sections(figures);
-        let mut head = Vec::new();
-        self.head(&mut head);
-        let title = match head.first() {
-            Some(Block::Title(title)) => escape(title),
-            _ => "nsyscope report".to_owned(),
-        };
-        let mut out = String::with_capacity(256 << 10);
-        // The page may run its own script and style and nothing else, whatever a name holds.
-        let _ = write!(
-            out,
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
-             'unsafe-inline'; script-src 'unsafe-inline'\">\n<meta name=\"generator\" content=\"{}\">\n\
-             <title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
-             <a class=\"skip\" href=\"#main\">To the answer</a>\n<header>\n{}</header>\n",
-            escape(&self.generator),
-            colors(),
-            Document(head).html(2),
-        );
-        out.push_str("<nav aria-label=\"Sections\"><ul>\n");
-        for section in &sections {
-            let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section.id, section.title);
+        Page {
+            generator: &self.generator,
+            head: blocks(|blocks| self.head(blocks)),
+            sections: self.sections(figures),
+            script: SCRIPT,
         }
-        out.push_str("</ul></nav>\n<main id=\"main\">\n");
-        for section in &sections {
-            let _ = write!(
-                out,
-                "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}</section>\n",
-                section.id, section.title, section.body
-            );
-        }
-        let _ = write!(
-            out,
-            "</main>\n<footer><p>Made by {}. This page needs no network.</p></footer>\n\
-             <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-            escape(&self.generator)
-        );
-        out
+        .html()
     }
 
     /// The sections that have anything to say, the answer first.
     fn sections(&self, figures: &Figures) -> Vec<Section> {
-        let of = |write: &dyn Fn(&mut Vec<Block>)| {
-            let mut blocks = Vec::new();
-            write(&mut blocks);
-            blocks
-        };
+        let of = |write: &dyn Fn(&mut Vec<Block>)| blocks(write);
         // Beside selected steps, figures of the whole capture would be taken for theirs.
         let whole = self.selection.is_none();
         let if_whole =
@@ -205,24 +140,8 @@ impl Report {
             ),
             ("method", "Method and limits", provenance::method()),
         ];
-        sections
-            .into_iter()
-            .map(|(id, title, body)| Section { id, title, body })
-            .filter(|section| !section.body.is_empty())
-            .collect()
+        sections.into_iter().map(|(id, title, body)| Section::new(id, title, body)).collect()
     }
-}
-
-fn body(blocks: Vec<Block>) -> String {
-    Document(blocks).html(3)
-}
-
-/// Of blocks whose first heading is the section's own.
-fn body_without_heading(mut blocks: Vec<Block>) -> String {
-    if matches!(blocks.first(), Some(Block::Heading(_))) {
-        blocks.remove(0);
-    }
-    body(blocks)
 }
 
 /// A table with a field that filters its rows.
@@ -237,48 +156,7 @@ fn filtered(body: &str, what: &str) -> String {
 }
 
 fn figure(figure: Option<&Figure>, caption: &str) -> String {
-    let Some(figure) = figure else { return String::new() };
-    let caption = escape(caption);
-    let mut out = String::new();
-    // The classes say at which widths of the page a version shows.
-    let mut add = |class: &str, svg: &str| {
-        if !svg.is_empty() {
-            let _ = write!(
-                out,
-                "<figure class=\"{class}\"><div class=\"scroll\" role=\"region\" tabindex=\"0\" \
-                 aria-label=\"{caption}\">\n{svg}</div></figure>\n"
-            );
-        }
-    };
-    let (medium, narrow) = (!figure.medium.is_empty(), !figure.narrow.is_empty());
-    add(
-        match (medium, narrow) {
-            (false, false) => "",
-            (false, true) => "l m",
-            (true, _) => "l",
-        },
-        &figure.wide,
-    );
-    add(if narrow { "m" } else { "m s" }, &figure.medium);
-    add("s", &figure.narrow);
-    out
-}
-
-/// The colours of both themes, for the page and for the pictures on it.
-fn colors() -> String {
-    let variables =
-        |ink: &Ink| ink.named().map(|(name, rgb)| format!("--{name}:{};", hex(rgb))).concat();
-    let mut out = format!(
-        ":root{{color-scheme:light dark;{}}}\n@media (prefers-color-scheme:dark){{:root{{{}}}}}\n\
-         @media print{{:root{{{}}}}}\n",
-        variables(&Ink::LIGHT),
-        variables(&Ink::DARK),
-        variables(&Ink::LIGHT),
-    );
-    for (name, _) in Ink::LIGHT.named() {
-        let _ = writeln!(out, ".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}");
-    }
-    out
+    figure.map_or_else(String::new, |figure| figure.html(caption))
 }
 
 /// The colours of the families that categories have, by category.

@@ -126,12 +126,13 @@ impl Report {
         phase: &'static str,
         batch: Option<u32>,
     ) -> Option<String> {
-        let largest = self
+        // The same kernel has a row for each of the model's operations: together they count.
+        let (largest, (wait, time)) = self
             .collectives
             .iter()
             .filter(|c| (c.phase, c.batch) == (phase, batch))
-            .max_by_key(|c| c.row.time_ns)?;
-        let (wait, time) = self.collective_time(largest)?;
+            .filter_map(|c| Some((c, self.collective_time(c)?)))
+            .max_by_key(|(_, (_, time))| *time)?;
         let share = crate::analysis::share(wait, time);
         let mut line = format!(
             "    {}: {} of its time is waiting for the last rank to arrive, {} is transfer",
@@ -144,6 +145,7 @@ impl Report {
                 && l.late.kind == largest.row.kind
                 && l.late.kernel == largest.row.kernel
                 && l.late.straggler
+                && l.late.explains(wait)
         });
         match late {
             Some(found) => {

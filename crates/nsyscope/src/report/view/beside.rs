@@ -73,7 +73,7 @@ impl Report {
         blocks.push(Block::Paragraph(
             "collectives: those with experts' products before them; mean, slowest: what the ranks and \
              the slowest of each took for those, summed up; waited for: what the slowest took beyond \
-             the mean, as far as the others waited."
+             the mean, as far as the others waited. Of all ranks, whichever was selected."
                 .to_owned(),
         ));
     }

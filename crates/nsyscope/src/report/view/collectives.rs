@@ -39,7 +39,9 @@ impl Report {
             ("spread p50", Kind::Number),
             ("done p50", Kind::Number),
             ("last", Kind::Words),
+            ("op", Kind::Words),
         ])
+        .only_from("op", 120)
         .only_from("spread p50", 100)
         .only_from("transfer", 90);
         for section in &self.collectives {
@@ -53,7 +55,8 @@ impl Report {
         blocks.push(Block::Paragraph(format!(
             "time: kernel durations {of}, of which wait is until the last rank had arrived \
              and transfer after; spread: first to last arrival; done: last arrival until the last \
-             rank is done; last: the rank that arrives last most often. ?: one rank was captured."
+             rank is done; last: the rank that arrives last most often; a row for each of the \
+             model's operations, where known. ?: one rank was captured."
         )));
         self.messages(blocks);
     }
@@ -148,5 +151,6 @@ fn waiting(section: &CollectiveSection) -> Vec<String> {
         last.map_or_else(String::new, |(rank, share)| {
             format!("rank {rank} {}", format::percent(*share))
         }),
+        row.op.clone().unwrap_or_default(),
     ]
 }

@@ -54,6 +54,14 @@ impl Report {
             lines.push(format!("Try: {}", finding.action));
             blocks.push(Block::Bullets(lines));
         }
+        let sized = groups.iter().take(shown).filter(|group| group[0].gain_share.is_some()).count();
+        if sized > 1 {
+            blocks.push(Block::Paragraph(
+                "Gains are of one step of that phase and batch, each taken alone: they overlap, and \
+                 do not add up."
+                    .to_owned(),
+            ));
+        }
     }
 
     /// Beliefs, and whether they hold.

@@ -1,14 +1,16 @@
 //! A comparison for people: the answer first, then what it is made of, what else changed, limits.
 
+mod html;
+mod shares;
+
+pub use html::ComparisonFigures;
+
 use super::context::ContextChange;
 use super::kernels::calls;
 use super::rows::ChangeRow;
-use super::{Comparison, KernelOfOne, LEAST_STEPS, PhaseChange, PhaseShares, Trend, Verdict};
+use super::{Comparison, KernelOfOne, PhaseChange, SideSection, Trend, Verdict, Waterfall};
 use crate::document::{Block, Document, Grid, Kind, ViewOptions};
-use crate::format;
-
-/// Rows of a waterfall; the rest is summed up.
-const ROWS: usize = 12;
+use crate::format::{self, signed_duration, signed_percent};
 
 /// Kernels of a phase.
 const KERNELS: usize = 6;
@@ -19,16 +21,6 @@ const ITEMS: usize = 10;
 /// What got slower is named beside an improvement from so much of a step on.
 const AGAINST: f64 = 0.01;
 
-/// A change with its sign.
-fn signed(change: f64) -> String {
-    let text = format!("{:+.1} %", change * 100.0);
-    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
-}
-
-fn signed_ns(ns: f64) -> String {
-    if ns > 0.0 { format!("+{}", format::duration(ns)) } else { format::duration(ns) }
-}
-
 fn interval(ci: Option<[f64; 2]>) -> String {
     ci.map_or_else(String::new, |[low, high]| {
         format!("{:+.1} .. {:+.1} %", low * 100.0, high * 100.0)
@@ -36,14 +28,14 @@ fn interval(ci: Option<[f64; 2]>) -> String {
 }
 
 impl PhaseChange {
-    /// Its change in a sentence.
-    pub(super) fn sentence(&self) -> String {
+    /// Its change in a sentence: from base to new, its interval, its verdict and the reason.
+    pub fn sentence(&self) -> String {
         let mut out = format!(
             "{}: {} → {} a step, {}",
             self.label(),
             format::ns(self.base_wall_ns),
             format::ns(self.new_wall_ns),
-            signed(self.change),
+            signed_percent(self.change),
         );
         if self.ci.is_some() && !self.same {
             out.push_str(&format!(" (95 % {})", interval(self.ci)));
@@ -77,7 +69,7 @@ impl PhaseChange {
                     None => cause.category.clone(),
                 },
             };
-            let mut text = format!("{name} {}", signed_ns(cause.delta_ns));
+            let mut text = format!("{name} {}", signed_duration(cause.delta_ns));
             if let Some(rank) = cause.rank {
                 text.push_str(&format!(
                     " by rank {rank}, {} of it the others' waiting",
@@ -109,8 +101,8 @@ impl PhaseChange {
             .filter(|row| row.verdict == Verdict::Regression && row.step_share >= AGAINST)
             .take(3)
             .map(|row| {
-                let change = row.change.map_or_else(|| "new".to_owned(), signed);
-                format!("{} {} ({change})", row.name(), signed_ns(row.delta_ns as f64))
+                let change = row.change_words();
+                format!("{} {} ({change})", row.name(), signed_duration(row.delta_ns as f64))
             })
             .collect();
         (self.verdict == Verdict::Improvement && !worse.is_empty())
@@ -118,10 +110,37 @@ impl PhaseChange {
     }
 }
 
+impl SideSection {
+    /// The name of its first capture, and how many more there are.
+    pub fn title(&self) -> String {
+        let first = self.runs.first().and_then(|files| files.first()).map_or("?", String::as_str);
+        let others = self.runs.iter().map(Vec::len).sum::<usize>().saturating_sub(1);
+        if others == 0 { first.to_owned() } else { format!("{first} and {others} more") }
+    }
+}
+
 impl ChangeRow {
+    /// What it is about, in a few words: a kernel, an operation, or a category.
+    pub fn label(&self) -> String {
+        match &self.kernel {
+            Some(kernel) => crate::text::truncate(&in_part(self.part, kernel), 48),
+            None => self.name(),
+        }
+    }
+
+    /// `change` in words: `new` where the base has none of it.
+    pub fn change_words(&self) -> String {
+        self.change.map_or_else(|| "new".to_owned(), signed_percent)
+    }
+
+    /// The interval of `change` in words; empty where it is unknown.
+    pub fn interval_words(&self) -> String {
+        interval(self.ci)
+    }
+
     /// Its change in a sentence.
     pub(super) fn sentence(&self) -> String {
-        let change = self.change.map_or_else(|| "new".to_owned(), signed);
+        let change = self.change_words();
         format!(
             "{}: {} → {} a step, {change}: {}",
             self.name(),
@@ -144,13 +163,13 @@ impl Comparison {
     }
 
     fn document(&self) -> Document {
-        let mut blocks = vec![Block::Title(format!(
-            "nsyscope compare: {} → {}",
-            side_title(&self.base.runs),
-            side_title(&self.new.runs)
-        ))];
-        if let Some(shares) = &self.shares {
-            self.shares(&mut blocks, shares);
+        let mut blocks = vec![self.title()];
+        if let Some(of) = &self.shares {
+            shares::answer(self, &mut blocks, of);
+            shares::grounds(self, &mut blocks);
+            for phase in of {
+                shares::table(&mut blocks, phase);
+            }
         } else {
             self.answer(&mut blocks);
             self.steps(&mut blocks);
@@ -162,6 +181,15 @@ impl Comparison {
         if let Some(found) = &self.trend {
             trend(&mut blocks, found);
         }
+        self.limits(&mut blocks);
+        Document(blocks)
+    }
+
+    fn title(&self) -> Block {
+        Block::Title(format!("nsyscope compare: {} → {}", self.base.title(), self.new.title()))
+    }
+
+    fn limits(&self, blocks: &mut Vec<Block>) {
         let mut limits = self.limits.clone();
         if self.phases.iter().any(|phase| phase.ci.is_some()) {
             limits.push(
@@ -172,20 +200,22 @@ impl Comparison {
         }
         blocks.push(Block::Heading("Limits".to_owned()));
         blocks.push(Block::Bullets(limits));
-        Document(blocks)
+    }
+
+    /// The verdict in a sentence.
+    pub fn headline(&self) -> String {
+        if self.shares.is_some() {
+            return "Verdict: not comparable by time; shares and efficiency follow.".to_owned();
+        }
+        let reason = self.reason.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        format!("Verdict: {}{reason}.", self.verdict.describe())
     }
 
     fn answer(&self, blocks: &mut Vec<Block>) {
-        let mut text = format!("Verdict: {}", self.verdict.describe());
-        if let Some(reason) = &self.reason {
-            text.push_str(&format!(" ({reason})"));
-        }
-        text.push('.');
-        blocks.push(Block::Heading(text));
+        blocks.push(Block::Heading(self.headline()));
         let mut lines = Vec::new();
         for phase in self.ranked() {
-            let few = phase.base_steps.min(phase.new_steps) < LEAST_STEPS;
-            if few && self.phases.len() > 1 {
+            if !phase.is_judged() && self.phases.len() > 1 {
                 continue;
             }
             lines.push(format!("{}.", phase.sentence()));
@@ -206,13 +236,10 @@ impl Comparison {
         blocks.push(Block::Bullets(lines));
     }
 
-    /// The phases, those that changed first.
-    fn ranked(&self) -> Vec<&PhaseChange> {
+    /// The phases, those that changed first, those of too few steps last.
+    pub fn ranked(&self) -> Vec<&PhaseChange> {
         let mut phases: Vec<&PhaseChange> = self.phases.iter().collect();
-        phases.sort_by_key(|phase| {
-            let few = phase.base_steps.min(phase.new_steps) < LEAST_STEPS;
-            (few, phase.verdict)
-        });
+        phases.sort_by_key(|phase| (!phase.is_judged(), phase.verdict));
         phases
     }
 
@@ -227,8 +254,12 @@ impl Comparison {
             return changed;
         }
         let weight = |p: &&PhaseChange| p.base_wall_ns.saturating_mul(p.base_steps as i64);
-        let enough = |p: &&PhaseChange| p.base_steps.min(p.new_steps) >= LEAST_STEPS;
-        self.phases.iter().filter(enough).max_by_key(weight).into_iter().collect()
+        self.phases
+            .iter()
+            .filter(|phase| phase.is_judged())
+            .max_by_key(weight)
+            .into_iter()
+            .collect()
     }
 
     fn steps(&self, blocks: &mut Vec<Block>) {
@@ -243,7 +274,8 @@ impl Comparison {
             ("detectable", Kind::Number),
             ("verdict", Kind::Words),
         ])
-        .only_from("count", 90);
+        .only_from("count", 90)
+        .about("steps");
         for phase in &self.phases {
             let share = |value: Option<f64>| value.map_or_else(String::new, format::percent);
             grid.row(vec![
@@ -251,7 +283,7 @@ impl Comparison {
                 format!("{} / {}", phase.base_steps, phase.new_steps),
                 format::ns(phase.base_wall_ns),
                 format::ns(phase.new_wall_ns),
-                signed(phase.change),
+                signed_percent(phase.change),
                 interval(phase.ci),
                 phase.noise_share.map_or_else(String::new, |n| format!("±{}", format::percent(n))),
                 share(phase.detectable_share),
@@ -271,7 +303,7 @@ impl Comparison {
                     phase.label(),
                     format::duration(a),
                     format::duration(b),
-                    signed(b / a - 1.0)
+                    signed_percent(b / a - 1.0)
                 ))
             })
             .collect();
@@ -341,76 +373,6 @@ impl Comparison {
         }
         blocks.push(Block::Bullets(lines));
     }
-
-    fn shares(&self, blocks: &mut Vec<Block>, shares: &[PhaseShares]) {
-        blocks.push(Block::Heading(
-            "Verdict: not comparable by time; shares and efficiency follow.".to_owned(),
-        ));
-        if let Some(reason) = &self.reason {
-            blocks.push(Block::Paragraph(format!("{reason}.")));
-        }
-        let most = |phase: &PhaseShares, of: fn(&super::ShareRow) -> f64| {
-            let row = phase.rows.iter().max_by(|a, b| of(a).total_cmp(&of(b)));
-            row.map_or_else(String::new, |row| {
-                format!("{} ({})", row.category, format::percent(of(row)))
-            })
-        };
-        let lines = shares.iter().map(|phase| {
-            format!(
-                "{}: most of a step of base is {}, of new {}.",
-                phase.phase,
-                most(phase, |row| row.base_share),
-                most(phase, |row| row.new_share)
-            )
-        });
-        blocks.push(Block::Bullets(lines.collect()));
-        for grounds in self.grounds.iter().flatten() {
-            let of = if grounds.side == "base" { &self.base } else { &self.new };
-            blocks.push(Block::Heading(format!("{}: {}", grounds.side, side_title(&of.runs))));
-            let mut lines = grounds.rests_on.clone();
-            lines.extend(grounds.findings.iter().map(|title| format!("finding: {title}")));
-            blocks.push(Block::Bullets(lines));
-        }
-        for phase in shares {
-            let batch =
-                |batch: Option<u32>| batch.map_or_else(|| "?".to_owned(), |b| b.to_string());
-            blocks.push(Block::Heading(format!(
-                "{}, batch {} against {}: {} and {} a step",
-                phase.phase,
-                batch(phase.base_batch),
-                batch(phase.new_batch),
-                format::duration(phase.base_wall_ns),
-                format::duration(phase.new_wall_ns)
-            )));
-            if let (Some(a), Some(b)) = (phase.base_efficiency, phase.new_efficiency) {
-                blocks.push(Block::Paragraph(format!(
-                    "Of their floors: {} and {}.",
-                    format::percent(a),
-                    format::percent(b)
-                )));
-            }
-            let mut grid = Grid::new(&[
-                ("part", Kind::Words),
-                ("base", Kind::Number),
-                ("new", Kind::Number),
-                ("difference", Kind::Number),
-                ("base of floor", Kind::Number),
-                ("new of floor", Kind::Number),
-            ]);
-            for row in phase.rows.iter().filter(|r| r.base_share.max(r.new_share) >= 0.005) {
-                let efficiency = |of: Option<f64>| of.map_or_else(String::new, format::percent);
-                grid.row(vec![
-                    row.category.clone(),
-                    format::percent(row.base_share),
-                    format::percent(row.new_share),
-                    format!("{:+.1} points", row.delta_share * 100.0),
-                    efficiency(row.base_efficiency),
-                    efficiency(row.new_efficiency),
-                ]);
-            }
-            blocks.push(Block::Grid(grid));
-        }
-    }
 }
 
 /// The parts of a step from base to new, in whole ns that sum.
@@ -424,7 +386,8 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
         ("change", Kind::Number),
         ("95 % interval", Kind::Number),
         ("verdict", Kind::Words),
-    ]);
+    ])
+    .about("part");
     let total = |name: &str, ns: i64| {
         let mut cells = vec![String::new(); 7];
         name.clone_into(&mut cells[0]);
@@ -432,18 +395,16 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
         cells
     };
     grid.strong_row(total("base", phase.base_wall_ns));
-    for row in phase.rows.iter().take(ROWS) {
-        grid.row(cells(row.name(), row));
+    let Waterfall { rows, others } = phase.waterfall();
+    for row in rows {
+        grid.row(cells(row));
     }
-    let rest = phase.rows.iter().skip(ROWS);
-    if rest.len() > 0 {
-        let sum = |of: &dyn Fn(&ChangeRow) -> i64| rest.clone().map(of).sum::<i64>();
-        let (base, new) = (sum(&|row| row.base_ns_per_step), sum(&|row| row.new_ns_per_step));
+    if let Some(others) = others {
         grid.row(vec![
-            format!("{} others", rest.len()),
-            format::ns(base),
-            format::ns(new),
-            signed_ns((new - base) as f64),
+            others.label(),
+            format::ns(others.base_ns_per_step),
+            format::ns(others.new_ns_per_step),
+            signed_duration(others.delta_ns as f64),
             String::new(),
             String::new(),
             String::new(),
@@ -458,7 +419,8 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
         ("new", Kind::Number),
         ("change", Kind::Number),
         ("verdict", Kind::Words),
-    ]);
+    ])
+    .about("kernel");
     let changed = phase
         .kernel_rows
         .iter()
@@ -471,14 +433,12 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
             (a, b) if a == b => a,
             (a, b) => format!("{a} → {b}"),
         };
-        // The name is what tells kernels apart: where a collective waits is said before it.
-        let name = format::kernel(kernel);
         grid.row(vec![
-            if row.part == Some("wait") { format!("wait in {name}") } else { name },
+            in_part(row.part, kernel),
             count,
             format::ns(row.base_ns_per_step),
             format::ns(row.new_ns_per_step),
-            row.change.map_or_else(|| "new".to_owned(), signed),
+            row.change_words(),
             row.verdict.describe().to_owned(),
         ]);
     }
@@ -487,26 +447,22 @@ fn waterfall(blocks: &mut Vec<Block>, phase: &PhaseChange) {
     }
 }
 
-fn cells(name: String, row: &ChangeRow) -> Vec<String> {
-    let name = match &row.kernel {
-        Some(kernel) => crate::text::truncate(&format::kernel(kernel), 48),
-        None => name,
-    };
-    vec![
-        name,
-        format::ns(row.base_ns_per_step),
-        format::ns(row.new_ns_per_step),
-        signed_ns(row.delta_ns as f64),
-        row.change.map_or_else(|| "new".to_owned(), signed),
-        interval(row.ci),
-        row.verdict.describe().to_owned(),
-    ]
+/// The name is what tells kernels apart: where a collective waits is said before it.
+fn in_part(part: Option<&str>, kernel: &str) -> String {
+    let name = format::kernel(kernel);
+    if part == Some("wait") { format!("wait in {name}") } else { name }
 }
 
-fn side_title(runs: &[Vec<String>]) -> String {
-    let first = runs.first().and_then(|files| files.first()).map_or("?", String::as_str);
-    let others = runs.iter().map(Vec::len).sum::<usize>().saturating_sub(1);
-    if others == 0 { first.to_owned() } else { format!("{first} and {others} more") }
+fn cells(row: &ChangeRow) -> Vec<String> {
+    vec![
+        row.label(),
+        format::ns(row.base_ns_per_step),
+        format::ns(row.new_ns_per_step),
+        signed_duration(row.delta_ns as f64),
+        row.change_words(),
+        row.interval_words(),
+        row.verdict.describe().to_owned(),
+    ]
 }
 
 fn short(kernel: &str) -> String {
@@ -582,7 +538,7 @@ fn trend(blocks: &mut Vec<Block>, trend: &Trend) {
                 phase.label(),
                 format::duration(change.before_ns),
                 format::duration(change.after_ns),
-                signed(change.change),
+                signed_percent(change.change),
                 change.name
             ));
         }
