@@ -53,6 +53,7 @@ impl<'a> Target<'a> {
                     ErrorKind::Argument,
                     "--table chooses tables, and a trace for Perfetto has none",
                 )
+                .with_hint("leave --table out, or use --to parquet, ipc or csv")
                 .into());
             }
             return Ok(Self::Trace(path));
