@@ -54,7 +54,7 @@ fn a_gate_fails_by_what_it_is_about() {
 fn what_cannot_be_judged_does_not_pass() {
     // Two steps a phase.
     let few = fixture("b1_graph_node");
-    let comparison = compared(&few, &few);
+    let comparison = compared(&fixture("c1_tp2"), &fixture("c8_work"));
     assert_eq!(comparison.verdict, Verdict::Inconclusive);
     let error = gate("regression").check(&comparison).unwrap_err();
     assert!(error.to_string().contains("no phase has 5 steps"), "{error}");
