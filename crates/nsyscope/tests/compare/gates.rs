@@ -52,9 +52,15 @@ fn a_gate_fails_by_what_it_is_about() {
 
 #[test]
 fn what_cannot_be_judged_does_not_pass() {
-    // Two steps a phase.
+    // Two steps a phase, the very same on both sides: no change, and the gate holds.
     let few = fixture("b1_graph_node");
-    let comparison = compared(&fixture("c1_tp2"), &fixture("c8_work"));
+    let itself = compared(&few, &few);
+    assert_eq!(itself.verdict, Verdict::NoChange);
+    assert!(failures(&itself, "regression").is_empty());
+    // Two others.
+    let [a, b] =
+        [1, 2].map(|seed| written(&DecodeRun { seed, steps: 2, ..DecodeRun::default() }, |_| ()));
+    let comparison = compared(&a, &b);
     assert_eq!(comparison.verdict, Verdict::Inconclusive);
     let error = gate("regression").check(&comparison).unwrap_err();
     assert!(error.to_string().contains("no phase has 5 steps"), "{error}");
