@@ -169,7 +169,8 @@ impl Reading {
             let is_main = place.part == Part::Main;
             // Attention that is written out begins with a product, at the price of a misfit.
             let is_written_out = slot == Slot::Attention && is_main;
-            if place.part.cost(slot, role) >= MISFIT && !is_written_out {
+            let misfit = place.part.cost(slot, role) >= MISFIT && !is_written_out;
+            if misfit || role == Role::Delay {
                 placements.push(None);
                 continue;
             }

@@ -102,6 +102,8 @@ pub enum Role {
     Recurrent,
     /// A causal convolution.
     Convolution,
+    /// Burns time on purpose: no operation of a model asks for it.
+    Delay,
     /// Anything else.
     Other,
 }
@@ -159,6 +161,7 @@ impl Role {
             ("linear_attention", "causal_conv1d") => Self::Convolution,
             ("linear_attention", _) => Self::Recurrent,
             ("comm", kind) => Self::collective(kind),
+            ("other", "spin") => Self::Delay,
             _ => Self::Other,
         }
     }
@@ -196,7 +199,13 @@ impl Role {
     pub(super) fn is_mute(self) -> bool {
         matches!(
             self,
-            Self::Comm(_) | Self::CommPart | Self::Fill | Self::Move | Self::HostCopy | Self::Other
+            Self::Comm(_)
+                | Self::CommPart
+                | Self::Fill
+                | Self::Move
+                | Self::HostCopy
+                | Self::Delay
+                | Self::Other
         )
     }
 

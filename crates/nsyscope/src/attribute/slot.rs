@@ -276,7 +276,7 @@ impl Slot {
 /// What it costs that a kernel stands beside an operation that it is no part of.
 fn misplaced(role: Role) -> i32 {
     match role {
-        Role::Other | Role::CommPart | Role::GroupSetup => 10,
+        Role::Other | Role::Delay | Role::CommPart | Role::GroupSetup => 10,
         Role::Sampling | Role::Argmax | Role::Quant | Role::Routing => 20,
         Role::Rope | Role::MoeSum | Role::IndexerWrite => 40,
         Role::Norm | Role::QkNorm => 50,

@@ -110,7 +110,7 @@ pub(super) fn merge(
         let Some((_, places)) = solve(&chains, &roles) else { continue };
         for ((&(i, layer), place), role) in group.iter().zip(&places).zip(&roles) {
             let slot = chains.nodes[usize::from(place.node)].slot;
-            if place.part.cost(slot, *role) < MISFIT {
+            if *role != Role::Delay && place.part.cost(slot, *role) < MISFIT {
                 placements[i as usize] = Some(Placement {
                     op: unseen[usize::from(place.node)],
                     layer: Some(layer),
