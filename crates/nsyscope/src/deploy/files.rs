@@ -47,6 +47,19 @@ pub(super) fn from_text(text: &str, path: Option<&Path>, options: &Options) -> R
     if text.trim().is_empty() {
         return Err(file.error("is empty"));
     }
+    // A manifest may be JSON too; what describes a model is no deployment.
+    let model = |json: &serde_json::Value| {
+        ["architectures", "model_type", "num_hidden_layers"]
+            .iter()
+            .any(|key| json.get(key).is_some())
+    };
+    if text.trim_start().starts_with('{') && serde_json::from_str(text).is_ok_and(|j| model(&j)) {
+        return Err(file
+            .error("is a model's config.json: it says nothing of a deployment")
+            .with_hint(
+                "give it with --config; a deployment is a unit, compose file, script or command",
+            ));
+    }
     let given = options.variables()?;
     let name = path.and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
     let extension = path.and_then(Path::extension).and_then(|ext| ext.to_str()).unwrap_or_default();

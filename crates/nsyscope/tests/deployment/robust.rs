@@ -31,6 +31,7 @@ fn errors_name_file_and_line() {
         ),
         ("a.service", "[Service]\nEnvironment=A=1\nnonsense\n", "line 3: "),
         ("a.service", "[Service\nA=1\n", "line 1: "),
+        ("config.json", "{\"model_type\": \"kimi_k2\"}", "is a model's config.json"),
         ("a.service", "[Service]\nEnvironment=A=1\n", "starts nothing"),
         (
             "a.service",
