@@ -276,7 +276,7 @@ pub struct SavedWall {
     pub max: i64,
 }
 
-/// As [`crate::segment::RankSummary`].
+/// How the steps of a rank were found, as [`crate::segment::StepsSummary`] has it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct SavedRankSteps {
