@@ -179,20 +179,13 @@ impl Role {
     }
 
     fn collective(kind: &str) -> Self {
-        Self::Comm(match kind {
-            "all_reduce" | "all_reduce_fused_norm" | "all_reduce_fused_moe_finalize" => {
-                CollectiveKind::AllReduce
-            }
-            "all_gather" => CollectiveKind::AllGather,
-            "reduce_scatter" => CollectiveKind::ReduceScatter,
-            "all_to_all" => CollectiveKind::AllToAll,
-            "broadcast" => CollectiveKind::Broadcast,
-            "reduce" => CollectiveKind::Reduce,
-            "send_recv" => CollectiveKind::SendRecv,
-            "ep_dispatch" => CollectiveKind::Dispatch,
-            "ep_combine" => CollectiveKind::Combine,
-            _ => return Self::CommPart,
-        })
+        let known = ["all_reduce", "all_reduce_fused_norm", "all_reduce_fused_moe_finalize"];
+        match CollectiveKind::of_kernels(kind) {
+            // A kind of the user's own may be a part of one.
+            Some(CollectiveKind::AllReduce) if !known.contains(&kind) => Self::CommPart,
+            Some(collective) => Self::Comm(collective),
+            None => Self::CommPart,
+        }
     }
 
     /// Whether it says nothing about a step's order.

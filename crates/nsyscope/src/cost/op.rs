@@ -158,4 +158,24 @@ impl CollectiveKind {
         let category = self.category();
         category.strip_prefix("comm/").unwrap_or(category)
     }
+
+    /// What kernels of a kind of the family `comm` carry out; `None` where that is no collective
+    /// of its own. An all-reduce that is fused with what follows it is an all-reduce.
+    pub(crate) fn of_kernels(kind: &str) -> Option<Self> {
+        const ALL: [CollectiveKind; 9] = [
+            CollectiveKind::AllReduce,
+            CollectiveKind::AllGather,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::AllToAll,
+            CollectiveKind::Broadcast,
+            CollectiveKind::Reduce,
+            CollectiveKind::SendRecv,
+            CollectiveKind::Dispatch,
+            CollectiveKind::Combine,
+        ];
+        if kind.starts_with(Self::AllReduce.as_str()) {
+            return Some(Self::AllReduce);
+        }
+        ALL.into_iter().find(|known| known.as_str() == kind)
+    }
 }

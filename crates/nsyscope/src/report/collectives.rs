@@ -123,27 +123,9 @@ impl KnownMessages {
 /// experts' tokens by gathers and scatters too, which move other amounts.
 fn carries_out(kind: &str, op: CollectiveKind) -> bool {
     match op {
-        CollectiveKind::AllReduce => kind.starts_with("all_reduce"),
-        CollectiveKind::Dispatch | CollectiveKind::Combine => {
-            kind == op.as_str() || kind == "all_to_all"
-        }
-        _ => kind == op.as_str(),
+        CollectiveKind::Dispatch | CollectiveKind::Combine if kind == "all_to_all" => true,
+        op => CollectiveKind::of_kernels(kind) == Some(op),
     }
-}
-
-fn collective_kind(kind: &str) -> Option<CollectiveKind> {
-    Some(match kind {
-        "all_gather" => CollectiveKind::AllGather,
-        "reduce_scatter" => CollectiveKind::ReduceScatter,
-        "all_to_all" => CollectiveKind::AllToAll,
-        "broadcast" => CollectiveKind::Broadcast,
-        "reduce" => CollectiveKind::Reduce,
-        "send_recv" => CollectiveKind::SendRecv,
-        "ep_dispatch" => CollectiveKind::Dispatch,
-        "ep_combine" => CollectiveKind::Combine,
-        kind if kind.starts_with("all_reduce") => CollectiveKind::AllReduce,
-        _ => return None,
-    })
 }
 
 impl CollectiveSection {
@@ -178,7 +160,8 @@ impl CollectiveSection {
                 out.provenance.insert("busbw_bytes_per_s", provenance);
             }
         }
-        let priced = message.bytes.zip(collective_kind(&out.row.kind)).zip(known.cost.as_ref());
+        let priced =
+            message.bytes.zip(CollectiveKind::of_kernels(&out.row.kind)).zip(known.cost.as_ref());
         let Some(((bytes, kind), cost)) = priced else { return out };
         let Some(link) = cost.link().filter(|_| out.row.ranks > 1) else { return out };
         let ranks = u64::from(out.row.ranks);

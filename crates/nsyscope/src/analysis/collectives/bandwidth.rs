@@ -10,16 +10,8 @@ use crate::cost::{self, CollectiveKind};
 /// ranks for all-gather and reduce-scatter, and a rank's whole send buffer for all-to-all.
 /// `None` for kinds that have no such convention, and for fewer than two ranks.
 pub fn bus_factor(kind: &str, ranks: usize) -> Option<f64> {
-    let known = match kind {
-        "all_gather" => CollectiveKind::AllGather,
-        "reduce_scatter" => CollectiveKind::ReduceScatter,
-        "all_to_all" => CollectiveKind::AllToAll,
-        "broadcast" => CollectiveKind::Broadcast,
-        "reduce" => CollectiveKind::Reduce,
-        "send_recv" => CollectiveKind::SendRecv,
-        kind if kind.starts_with("all_reduce") => CollectiveKind::AllReduce,
-        _ => return None,
-    };
+    let known = CollectiveKind::of_kernels(kind)
+        .filter(|kind| !matches!(kind, CollectiveKind::Dispatch | CollectiveKind::Combine))?;
     (ranks > 1).then(|| cost::bus_factor(known, ranks as u64))
 }
 
