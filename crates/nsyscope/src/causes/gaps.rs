@@ -1,7 +1,7 @@
 //! The gaps of a rank's time line, each with its cause.
 
 use super::cause::Cause;
-use super::host::Host;
+use super::host::{Cursor, Host};
 use super::pace::Tally;
 use crate::analysis::{Activity, ActivityKind};
 use crate::capture::{ApiKind, NONE, Trace};
@@ -102,11 +102,12 @@ pub(super) fn find<'a>(
         Tally::median_interval(paces).map_or(0.0, |interval| interval * SILENT_INTERVALS) as i64;
     let silence = silence.max(SILENCE_NS);
     let latency = idle_latency(trace, &gaps, &open);
+    let mut cursor = Cursor::default();
     for of in open {
         let gap = &mut gaps[of.gap as usize];
         let (began, returned) = (api.start()[of.call as usize], api.end()[of.call as usize]);
         (gap.cause, gap.call) = if began >= gap.start {
-            host.before(of.call, gap.start).cause(gap.end - gap.start, silence)
+            host.before(of.call, gap.start, &mut cursor).cause(gap.end - gap.start, silence)
         } else if returned >= gap.start || gap.end - began <= latency {
             // Under way when the GPU ran dry, or as fast as a launch can be.
             (Cause::Launch, NONE)

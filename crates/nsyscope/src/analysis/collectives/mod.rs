@@ -93,7 +93,7 @@ pub fn collectives(run: &Run, classes: &Classes) -> Collectives {
     note_clocks(&clocks, &mut health);
     let calls: Vec<NcclCalls> = run.traces().iter().map(NcclCalls::new).collect();
 
-    let mut groups = Vec::new();
+    let mut groups: Vec<CollectiveGroup> = Vec::new();
     for (index, key) in events.keys.iter().enumerate() {
         let by_rank: Vec<&[Event]> =
             slots.iter().map(|&rank| &*events.ranks[rank as usize].by_key[index]).collect();
@@ -105,6 +105,11 @@ pub fn collectives(run: &Run, classes: &Classes) -> Collectives {
                 groups.push(found.group(&sequences, &matched, &calls));
             }
         }
+    }
+    let mut first = 0;
+    for group in &mut groups {
+        group.first = first;
+        first += group.len();
     }
     note_groups(&groups, run.ranks().len(), &mut health);
     Collectives {
@@ -287,6 +292,7 @@ impl Found<'_> {
         CollectiveGroup {
             category,
             name: self.key.name.clone(),
+            first: 0,
             ranks,
             arrivals,
             all_to_all,

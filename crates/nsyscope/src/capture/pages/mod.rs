@@ -61,7 +61,7 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
         source.progress_rows(&table.name, rows);
         Ok(())
     };
-    in_chunks(chunks.len(), source.threads(), open, read, whole).ok()
+    in_chunks(chunks.len(), source.reading().count(), open, read, whole).ok()
 }
 
 /// A column as its record stores it.
