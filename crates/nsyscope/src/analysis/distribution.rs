@@ -120,53 +120,71 @@ impl Durations {
         self.rest.len() + self.counts.iter().map(|&count| count as usize).sum::<usize>()
     }
 
+    /// The middle one, of an even number the larger of the two in the middle; `None` without any.
+    pub(crate) fn upper_median(self) -> Option<i64> {
+        let count = self.len();
+        (count > 0).then(|| Ordered::new(self).at(count / 2))
+    }
+
     /// The figures; `None` without any value.
     pub(crate) fn distribution(mut self) -> Option<Distribution> {
         if self.counts.is_empty() {
             return Distribution::of(&mut self.rest);
         }
-        self.rest.sort_unstable();
-        let count = self.len();
-        let rest = &self.rest;
-        // Counted values lie between negative ones and those that are too large to count.
-        let negative = rest.partition_point(|&ns| ns < 0);
-        let at = |rank: usize| {
-            if rank < negative {
-                return rest[rank];
-            }
-            let mut left = rank - negative;
-            // The rest may hold small values too: of those that occur too often to count.
-            let mut small = rest[negative..].iter().take_while(|&&ns| ns < COUNTED as i64);
-            let mut next = small.next();
-            let mut seen = 0;
-            for (ns, &count) in self.counts.iter().enumerate() {
-                let mut here = count as usize;
-                while next.is_some_and(|&more| more == ns as i64) {
-                    here += 1;
-                    seen += 1;
-                    next = small.next();
-                }
-                if left < here {
-                    return ns as i64;
-                }
-                left -= here;
-            }
-            rest[negative + seen + left]
-        };
-        let upper = at(count / 2);
+        let (count, total_ns) = (self.len(), self.total_ns);
+        let ordered = Ordered::new(self);
+        let upper = ordered.at(count / 2);
         Some(Distribution {
             calls: count as u64,
-            total_ns: self.total_ns,
-            min_ns: at(0),
-            max_ns: at(count - 1),
-            mean_ns: self.total_ns as f64 / count as f64,
+            total_ns,
+            min_ns: ordered.at(0),
+            max_ns: ordered.at(count - 1),
+            mean_ns: total_ns as f64 / count as f64,
             p50_ns: if count % 2 == 1 {
                 upper as f64
             } else {
-                (i128::from(at(count / 2 - 1)) + i128::from(upper)) as f64 / 2.0
+                (i128::from(ordered.at(count / 2 - 1)) + i128::from(upper)) as f64 / 2.0
             },
-            p99_ns: at((count * 99).div_ceil(100) - 1),
+            p99_ns: ordered.at((count * 99).div_ceil(100) - 1),
         })
+    }
+}
+
+/// Durations that are asked for by rank.
+struct Ordered {
+    counts: Vec<u32>,
+    /// Ascending.
+    rest: Vec<i64>,
+    /// How many of them are negative, and come before all that are counted.
+    negative: usize,
+}
+
+impl Ordered {
+    fn new(mut durations: Durations) -> Self {
+        durations.rest.sort_unstable();
+        let negative = durations.rest.partition_point(|&ns| ns < 0);
+        Self { counts: durations.counts, rest: durations.rest, negative }
+    }
+
+    /// The value that `rank` others precede.
+    fn at(&self, rank: usize) -> i64 {
+        if rank < self.negative {
+            return self.rest[rank];
+        }
+        let mut left = rank - self.negative;
+        // The rest may hold small values too: of those that occur too often to count.
+        let mut rest = self.rest[self.negative..].iter().peekable();
+        for (ns, &count) in self.counts.iter().enumerate() {
+            let mut here = count as usize;
+            while rest.next_if(|&&more| more == ns as i64).is_some() {
+                here += 1;
+            }
+            if left < here {
+                return ns as i64;
+            }
+            left -= here;
+        }
+        rest.nth(left).copied().unwrap_or_default()
     }
 }
 
@@ -196,7 +214,9 @@ mod tests {
             }
             one.merge(other);
             prop_assert_eq!(one.len(), all.len());
-            prop_assert_eq!(one.distribution(), Distribution::of(&mut all));
+            prop_assert_eq!(one.clone().distribution(), Distribution::of(&mut all));
+            all.sort_unstable();
+            prop_assert_eq!(one.upper_median(), Some(all[all.len() / 2]));
         }
 
         #[test]

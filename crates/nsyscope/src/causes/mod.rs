@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use crate::analysis::WallTime;
 use crate::capture::{NONE, Trace};
 use crate::run::Run;
-use crate::segment::{PhaseKey, RankSteps, Steps};
+use crate::segment::{PhaseKey, RankSteps, Step, Steps};
 
 pub use cause::{Blame, Cause, IdleTime};
 pub use pace::Pace;
@@ -114,57 +114,64 @@ impl OfRank {
     fn find(trace: &Trace, host: &Host<'_>, rank: &RankSteps, times: &[WallTime]) -> Self {
         let paces = pace::tally(trace, rank);
         // What a pause in launching is does not depend on which steps are looked at.
-        let others = pace::tally_left_out(trace, rank);
-        let gaps =
-            gaps::find(trace, host, rank.activities(), paces.values().chain(others.values()));
-        let mut out = Self {
-            steps: Vec::with_capacity(rank.steps.len()),
-            whole: IdleTime::default(),
-            blames: BTreeMap::new(),
-            paces,
-        };
-        let mut in_step = vec![false; gaps.len()];
-        for (step, time) in rank.steps.iter().zip(times) {
-            let key = step.key();
-            let mut idle = IdleTime::default();
-            let first = gaps.partition_point(|gap| gap.start < step.start_ns);
-            for (gap, in_step) in gaps.iter().zip(&mut in_step).skip(first) {
-                if gap.end > step.end_ns {
-                    break;
-                }
-                *in_step = true;
-                idle.add(gap.cause, gap.length());
+        let others_paces = pace::tally_left_out(trace, rank);
+        let mut steps: Vec<IdleTime> = vec![IdleTime::default(); rank.steps.len()];
+        let mut blames: BTreeMap<(PhaseKey, Cause, u32), (u64, i64)> = BTreeMap::new();
+        let mut whole = IdleTime::default();
+        let all = || rank.steps.iter().chain(rank.left_out());
+        let from = all().map(|step| step.start_ns).min().unwrap_or(i64::MAX);
+        let until = all().map(|step| step.end_ns).max().unwrap_or(i64::MIN);
+        let (mut own, mut others) = (Within::new(&rank.steps), Within::new(rank.left_out()));
+        let tallies = paces.values().chain(others_paces.values());
+        gaps::find(trace, host, rank.activities(), tallies, |gap| {
+            let mut in_step = !others.of(&gap).is_empty();
+            for &at in own.of(&gap) {
+                in_step = true;
+                steps[at].add(gap.cause, gap.length());
                 if gap.call != NONE {
-                    let sum = out.blames.entry((key, gap.cause, gap.call)).or_default();
+                    let key = rank.steps[at].key();
+                    let sum = blames.entry((key, gap.cause, gap.call)).or_default();
                     sum.0 += 1;
                     sum.1 += gap.length();
                 }
             }
+            let between = gap.start >= from && gap.end <= until;
+            whole.add(if between && !in_step { Cause::Tail } else { gap.cause }, gap.length());
+        });
+        for (idle, time) in steps.iter_mut().zip(times) {
             idle.add(Cause::Other, time.idle_ns - idle.total_ns());
-            out.steps.push(idle);
         }
-        for step in rank.left_out() {
-            let first = gaps.partition_point(|gap| gap.start < step.start_ns);
-            for (gap, in_step) in gaps.iter().zip(&mut in_step).skip(first) {
-                if gap.end > step.end_ns {
-                    break;
-                }
-                *in_step = true;
-            }
+        Self { steps, whole, blames, paces }
+    }
+}
+
+/// The steps that gaps, which come in order, lie within.
+struct Within<'a> {
+    /// In order of start.
+    steps: &'a [Step],
+    /// How many have begun.
+    begun: usize,
+    /// Those that have begun and not ended.
+    open: Vec<usize>,
+    found: Vec<usize>,
+}
+
+impl<'a> Within<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        Self { steps, begun: 0, open: Vec::new(), found: Vec::new() }
+    }
+
+    /// The steps that hold all of a gap; none that begins before the last one's.
+    fn of(&mut self, gap: &Gap) -> &[usize] {
+        while self.steps.get(self.begun).is_some_and(|step| step.start_ns <= gap.start) {
+            self.open.push(self.begun);
+            self.begun += 1;
         }
-        let all = || rank.steps.iter().chain(rank.left_out());
-        let steps_span = all()
-            .map(|step| step.start_ns)
-            .min()
-            .map(|start| (start, all().map(|step| step.end_ns).max()));
-        for (gap, &in_step) in gaps.iter().zip(&in_step) {
-            let between = steps_span.is_some_and(|(start, end)| {
-                gap.start >= start && end.is_some_and(|end| gap.end <= end)
-            });
-            let cause = if between && !in_step { Cause::Tail } else { gap.cause };
-            out.whole.add(cause, gap.length());
-        }
-        out
+        let steps = self.steps;
+        self.open.retain(|&at| steps[at].end_ns > gap.start);
+        self.found.clear();
+        self.found.extend(self.open.iter().filter(|&&at| gap.end <= steps[at].end_ns));
+        &self.found
     }
 }
 
