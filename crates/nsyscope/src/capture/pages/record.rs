@@ -44,19 +44,19 @@ const SIZES: [u32; 128] = {
     out
 };
 
-/// What makes an integer of the eight bytes from its first one on, by serial type: bits to shift
-/// (less one), bits to keep, and what to add.
+/// What makes an integer of the eight bytes from its first one on, by serial type: bits to shift,
+/// bits to keep, and what to add.
 const INTEGERS: [(u32, u64, i64); 10] = [
-    (63, 0, 0),
-    (55, !0, 0),
-    (47, !0, 0),
-    (39, !0, 0),
-    (31, !0, 0),
-    (15, !0, 0),
+    (0, 0, 0),
+    (56, !0, 0),
+    (48, !0, 0),
+    (40, !0, 0),
+    (32, !0, 0),
+    (16, !0, 0),
     (0, !0, 0),
-    (63, 0, 0),
-    (63, 0, 0),
-    (63, 0, 1),
+    (0, 0, 0),
+    (0, 0, 0),
+    (0, 0, 1),
 ];
 
 /// A row of a leaf page; made once, filled for each.
@@ -174,7 +174,7 @@ impl<'a> Record<'a> {
             self.odd |= u32::from(serial == 7 || serial > 9) << index;
             let (shift, keep, add) = INTEGERS[serial.min(9) as usize];
             let raw = self.eight(self.at[column] as usize);
-            self.values[index] = (((raw >> 1) >> shift).cast_unsigned() & keep).cast_signed() + add;
+            self.values[index] = ((raw >> shift).cast_unsigned() & keep).cast_signed() + add;
         }
     }
 
