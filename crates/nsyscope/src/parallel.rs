@@ -157,7 +157,7 @@ mod tests {
         for threads in [1, 2, 3, 64] {
             let threads = Threads::new(threads);
             assert_eq!(threads.map(100, |i| i * i), (0..100).map(|i| i * i).collect::<Vec<_>>());
-            assert_eq!(threads.map(0, |i| i), []);
+            assert_eq!(threads.map(0, |i| i), Vec::<usize>::new());
             let parts: Vec<String> = (0..10).map(|i| i.to_string()).collect();
             let out = threads.map_all(parts, |number, part| format!("{number}{part}"));
             assert_eq!(out[9], "99");

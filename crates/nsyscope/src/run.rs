@@ -155,6 +155,7 @@ impl Run {
     }
 
     /// The rank of a stream of a capture; [`NONE`] for a stream that ran nothing.
+    #[inline]
     pub fn rank_of_stream(&self, file: usize, stream: u32) -> u32 {
         self.rank_of_stream[file][stream as usize]
     }

@@ -15,7 +15,7 @@ pub(crate) struct Interner<K> {
     recent: [u32; RECENT],
 }
 
-const RECENT: usize = 128;
+const RECENT: usize = 1024;
 
 impl<K> Default for Interner<K> {
     fn default() -> Self {

@@ -96,6 +96,9 @@ impl Source<'_> {
             tally.step(step, idle);
             self.activities(at, number, rank, step, waits, &mut floors, tally);
         }
+        for tally in tallies.values_mut() {
+            tally.recent = Vec::new();
+        }
         tallies
     }
 
@@ -142,7 +145,7 @@ impl Source<'_> {
         let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
         for (place, (index, activity)) in rank.activities_of(step).enumerate() {
             let class = self.classes.activity(file, trace, activity);
-            let op = alignment.as_ref().and_then(|_| floors.op(at, index));
+            let assignment = alignment.as_ref().map_or(NONE, |_| floors.assignment(at, index));
             let wait = wait_of(activity, waits);
             while let Some(&Reverse((start, end, atom))) = later.peek() {
                 if start > activity.start {
@@ -153,7 +156,7 @@ impl Source<'_> {
             }
             let mut name = |part| {
                 let category = || self.classes.categories()[class as usize].as_str().to_owned();
-                tally.atom(class, op, part, category)
+                tally.atom_of(assignment, class, part, || floors.op(assignment), category)
             };
             let (whole, end) = (activity.end - activity.start, activity.end);
             let main = if let Some(wait) = wait {
@@ -207,8 +210,14 @@ impl<'a> Floors<'a> {
         self.priced?.attribution.ranks.get(rank)?.steps.get(step)?.clone()
     }
 
-    fn op(&self, rank: usize, activity: usize) -> Option<&'static str> {
-        Some(self.priced?.attribution.of(rank, activity)?.op)
+    /// The assignment of an activity, an index; [`NONE`] without one.
+    fn assignment(&self, rank: usize, activity: usize) -> u32 {
+        let of_rank = self.priced.and_then(|priced| priced.attribution.ranks.get(rank));
+        of_rank.and_then(|ops| ops.assignment_of.get(activity)).copied().unwrap_or(NONE)
+    }
+
+    fn op(&self, assignment: u32) -> Option<&'static str> {
+        Some(self.priced?.attribution.assignments.get(assignment as usize)?.op)
     }
 
     /// Adds what the activity at a place of the step says of its operation's calls and floor.
@@ -262,6 +271,8 @@ struct Tally {
     atoms: Vec<Atom>,
     /// By class: what has no operation and no parts, which without a model is nearly everything.
     plain: Vec<u32>,
+    /// By assignment: class and atom of the last whole activity, which most that follow share.
+    recent: Vec<(u32, u32)>,
     index: FxHashMap<AtomKey, u32>,
     /// Of each atom.
     keys: Vec<AtomKey>,
@@ -283,6 +294,33 @@ impl Tally {
             sum.0 += ns;
             sum.1 += gaps;
         }
+    }
+
+    /// As [`Tally::atom`], for an activity with an assignment; [`NONE`] without one.
+    fn atom_of(
+        &mut self,
+        assignment: u32,
+        class: u32,
+        part: Part,
+        op: impl Fn() -> Option<&'static str>,
+        category: impl Fn() -> String,
+    ) -> u32 {
+        if assignment == NONE {
+            return self.atom(class, None, part, category);
+        }
+        let at = assignment as usize;
+        if part == Part::Whole
+            && let Some(&(of, atom)) = self.recent.get(at)
+            && of == class
+        {
+            return atom;
+        }
+        let atom = self.atom(class, op(), part, category);
+        if part == Part::Whole {
+            self.recent.resize(self.recent.len().max(at + 1), (NONE, NONE));
+            self.recent[at] = (class, atom);
+        }
+        atom
     }
 
     fn atom(
@@ -370,6 +408,9 @@ impl Tally {
 #[derive(Default)]
 struct SetClock {
     now: i64,
+    /// The end and atom of what runs now, as long as it is one activity, as nearly always: then
+    /// nothing below is in use.
+    lone: Option<(i64, u32)>,
     running: BinaryHeap<Reverse<(i64, u32)>>,
     /// The atoms of which any runs now, ascending, and how many activities of each.
     present: Vec<(u32, u32)>,
@@ -377,10 +418,30 @@ struct SetClock {
 
 impl SetClock {
     fn add(&mut self, start: i64, end: i64, atom: u32, tally: &mut Tally) {
-        self.advance(start, tally);
-        if start >= end {
+        if self.running.is_empty() && self.alone_until(start, tally) {
+            self.now = start;
+            self.lone = (start < end).then_some((end, atom));
             return;
         }
+        self.advance(start, tally);
+        if start < end {
+            self.run(end, atom);
+        }
+    }
+
+    /// Counts what runs alone, if it ends by `time`; otherwise `false`, and it runs beside others
+    /// from now on.
+    fn alone_until(&mut self, time: i64, tally: &mut Tally) -> bool {
+        let Some((end, atom)) = self.lone.take() else { return true };
+        if end > time {
+            self.run(end, atom);
+            return false;
+        }
+        tally.atoms[atom as usize].alone_ns += end - self.now;
+        true
+    }
+
+    fn run(&mut self, end: i64, atom: u32) {
         self.running.push(Reverse((end, atom)));
         match self.present.binary_search_by_key(&atom, |(atom, _)| *atom) {
             Ok(at) => self.present[at].1 += 1,
@@ -389,7 +450,9 @@ impl SetClock {
     }
 
     fn finish(&mut self, tally: &mut Tally) {
-        self.advance(i64::MAX, tally);
+        if !self.alone_until(i64::MAX, tally) || !self.running.is_empty() {
+            self.advance(i64::MAX, tally);
+        }
     }
 
     fn advance(&mut self, time: i64, tally: &mut Tally) {

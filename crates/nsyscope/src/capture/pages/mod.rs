@@ -16,7 +16,7 @@ use super::chunks::in_chunks;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{RowSink, Whole};
-use record::{MOST_COLUMNS, Record, Slot};
+use record::{MOST_COLUMNS, Record, Slot, Wanted};
 use tree::{Pages, records};
 
 /// Leaf pages of a chunk: some ten thousand rows, as the chunks that SQLite reads.
@@ -31,7 +31,7 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
 ) -> Option<W> {
     let (root, layout) = layout(capture, table)?;
     let slots = slots(table, columns, &layout)?;
-    let record = Record::new(&slots)?;
+    let wanted = Wanted::new(slots)?;
     let source = capture.source();
     let leaves = Pages::open(source.database())?.leaves(root)?;
     let chunks: Vec<&[u32]> = leaves.chunks(CHUNK_PAGES).collect();
@@ -39,7 +39,7 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
     let read = |(pages, buffer): &mut (Pages, Vec<u8>), sink: &mut S, chunk| {
         let (mut last, mut rows) = (None, 0);
         let page = |page: &[u8], _| {
-            let mut record = record.on(page);
+            let mut record = Record::new(&wanted, page);
             records(page, |row_id, from, to| {
                 // Row ids ascend in a sound tree.
                 if last.is_some_and(|last| row_id <= last) {

@@ -45,25 +45,52 @@ const SIZES: [u32; 128] = {
 };
 
 /// What makes an integer of the eight bytes from its first one on, by serial type: bits to shift,
-/// bits to keep, and what to add.
-const INTEGERS: [(u32, u64, i64); 10] = [
-    (0, 0, 0),
-    (56, !0, 0),
-    (48, !0, 0),
-    (40, !0, 0),
-    (32, !0, 0),
-    (16, !0, 0),
-    (0, !0, 0),
-    (0, 0, 0),
-    (0, 0, 0),
-    (0, 0, 1),
-];
+/// and bits to keep. Without a value's own bytes, the constants 0 and 1 are left.
+const INTEGERS: [(u32, i64); 16] = {
+    let mut out = [(0, 0); 16];
+    let mut serial = 1;
+    while serial <= 6 {
+        out[serial] = (64 - 8 * SIZES[serial], -1);
+        serial += 1;
+    }
+    out
+};
 
-/// A row of a leaf page; made once, filled for each.
-pub(super) struct Record<'a> {
-    slots: &'a [Slot],
+/// What is wanted of a table's rows, laid out for reading many.
+pub(super) struct Wanted {
+    slots: Vec<Slot>,
+    /// The slots that are stored, each with its column.
+    stored: Vec<(u8, u8)>,
+    /// The slots that are the row id.
+    row_ids: Vec<u8>,
+    /// The slots that are absent, a bit each.
+    absent: u32,
     /// How many columns of a record have to be looked at.
-    needed: usize,
+    columns: usize,
+}
+
+impl Wanted {
+    /// `None` for more slots than there are bits, or columns than can be told apart.
+    pub(super) fn new(slots: Vec<Slot>) -> Option<Self> {
+        if slots.len() > MOST_SLOTS {
+            return None;
+        }
+        let (mut stored, mut row_ids, mut absent) = (Vec::new(), Vec::new(), 0);
+        for (index, slot) in slots.iter().enumerate() {
+            match *slot {
+                Slot::Stored(column) => stored.push((index as u8, column)),
+                Slot::RowId => row_ids.push(index as u8),
+                Slot::Absent => absent |= 1 << index,
+            }
+        }
+        let columns = stored.iter().map(|(_, column)| usize::from(*column) + 1).max().unwrap_or(0);
+        (columns <= MOST_COLUMNS).then_some(Self { slots, stored, row_ids, absent, columns })
+    }
+}
+
+/// A row of a leaf page; made once for a page, filled for each.
+pub(super) struct Record<'a> {
+    wanted: &'a Wanted,
     page: &'a [u8],
     /// Serial type and place of each column.
     serial: [u32; MOST_COLUMNS],
@@ -76,31 +103,16 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` for more slots than there are bits.
-    pub(super) fn new(slots: &'a [Slot]) -> Option<Self> {
-        let stored = slots.iter().filter_map(|slot| match slot {
-            Slot::Stored(column) => Some(usize::from(*column) + 1),
-            Slot::RowId | Slot::Absent => None,
-        });
-        let needed = stored.max().unwrap_or(0);
-        (slots.len() <= MOST_SLOTS && needed <= MOST_COLUMNS).then_some(Self {
-            slots,
-            needed,
-            page: &[],
+    pub(super) fn new(wanted: &'a Wanted, page: &'a [u8]) -> Self {
+        Self {
+            wanted,
+            page,
             serial: [0; MOST_COLUMNS],
             at: [0; MOST_COLUMNS],
             values: [0; MOST_SLOTS],
             nulls: 0,
             odd: 0,
-        })
-    }
-
-    /// The same slots, for rows of another page.
-    pub(super) fn on<'b>(&self, page: &'b [u8]) -> Record<'b>
-    where
-        'a: 'b,
-    {
-        Record { slots: self.slots, needed: self.needed, page, ..*self }
+        }
     }
 
     /// Reads the record `page[from..to]`, as far as it is wanted.
@@ -115,7 +127,8 @@ impl<'a> Record<'a> {
         let mut at = u32::try_from(from + header).ok()?;
         // Nearly always every type takes one byte.
         let mut long = 0;
-        for (column, &byte) in types.get(..self.needed).unwrap_or(types).iter().enumerate() {
+        for (column, &byte) in types.get(..self.wanted.columns).unwrap_or(types).iter().enumerate()
+        {
             long |= byte;
             self.serial[column] = u32::from(byte);
             self.at[column] = at;
@@ -123,7 +136,7 @@ impl<'a> Record<'a> {
         }
         if long >= 0x80 {
             at = self.long(types, u32::try_from(from + header).ok()?)?;
-        } else if types.len() < self.needed {
+        } else if types.len() < self.wanted.columns {
             return None;
         }
         // A page holds at most 65,536 bytes.
@@ -139,7 +152,7 @@ impl<'a> Record<'a> {
     #[cold]
     fn long(&mut self, types: &[u8], mut at: u32) -> Option<u32> {
         let mut next = 0;
-        for column in 0..self.needed {
+        for column in 0..self.wanted.columns {
             let (serial, after) = varint(types, next)?;
             next = after;
             let serial = u32::try_from(serial).ok()?;
@@ -155,26 +168,20 @@ impl<'a> Record<'a> {
     }
 
     fn values(&mut self, row_id: i64) {
-        (self.nulls, self.odd) = (0, 0);
-        for (index, slot) in self.slots.iter().enumerate() {
-            let column = match *slot {
-                Slot::Stored(column) => usize::from(column),
-                Slot::RowId => {
-                    self.values[index] = row_id;
-                    continue;
-                }
-                Slot::Absent => {
-                    self.nulls |= 1 << index;
-                    continue;
-                }
-            };
+        let (mut nulls, mut odd) = (self.wanted.absent, 0);
+        for &(index, column) in &self.wanted.stored {
+            let (index, column) = (index as usize % MOST_SLOTS, column as usize % MOST_COLUMNS);
             let serial = self.serial[column];
             // NULL is 0, a floating point number 7, text and blobs are 12 and above.
-            self.nulls |= u32::from(serial == 0) << index;
-            self.odd |= u32::from(serial == 7 || serial > 9) << index;
-            let (shift, keep, add) = INTEGERS[serial.min(9) as usize];
+            nulls |= u32::from(serial == 0) << index;
+            odd |= u32::from(serial == 7 || serial > 9) << index;
+            let (shift, keep) = INTEGERS[(serial % 16) as usize];
             let raw = self.eight(self.at[column] as usize);
-            self.values[index] = ((raw >> shift).cast_unsigned() & keep).cast_signed() + add;
+            self.values[index] = ((raw >> shift) & keep) + i64::from(serial == 9);
+        }
+        (self.nulls, self.odd) = (nulls, odd);
+        for &index in &self.wanted.row_ids {
+            self.values[usize::from(index)] = row_id;
         }
     }
 
@@ -192,7 +199,7 @@ impl<'a> Record<'a> {
 
     #[cold]
     fn odd(&self, index: usize) -> Cell {
-        let Slot::Stored(column) = self.slots[index] else { return Cell::Unreadable };
+        let Slot::Stored(column) = self.wanted.slots[index] else { return Cell::Unreadable };
         let at = self.at[usize::from(column)] as usize;
         if self.serial[usize::from(column)] == 7 {
             return convert(ValueRef::Real(f64::from_bits(self.eight(at).cast_unsigned())));
@@ -214,7 +221,7 @@ impl Row for Record<'_> {
     }
 
     fn text(&self, index: usize) -> Option<&[u8]> {
-        let Slot::Stored(column) = self.slots[index] else { return None };
+        let Slot::Stored(column) = self.wanted.slots[index] else { return None };
         let column = usize::from(column);
         let (serial, at) = (self.serial[column], self.at[column] as usize);
         // Odd types from 13 on are text, even ones from 12 on are blobs.
@@ -264,7 +271,8 @@ mod tests {
         }
         let slots: Vec<Slot> =
             (0..9).map(Slot::Stored).chain([Slot::RowId, Slot::Absent]).collect();
-        let mut row = Record::new(&slots).unwrap().on(&record);
+        let wanted = Wanted::new(slots).unwrap();
+        let mut row = Record::new(&wanted, &record);
         row.read(42, 0, record.len()).unwrap();
         let cells: Vec<Cell> = (0..11).map(|i| row.cell(i)).collect();
         let int = Cell::Int;
@@ -290,8 +298,8 @@ mod tests {
     fn records_that_are_short_or_reserved_are_refused() {
         let read = |record: &[u8], columns: u8| {
             let slots: Vec<Slot> = (0..columns).map(Slot::Stored).collect();
-            let mut row = Record::new(&slots).unwrap().on(record);
-            row.read(1, 0, record.len())
+            let wanted = Wanted::new(slots).unwrap();
+            Record::new(&wanted, record).read(1, 0, record.len())
         };
         // Two columns are there, three are wanted.
         assert_eq!(read(&[3, 1, 1, 5, 6], 3), None);
@@ -310,8 +318,8 @@ mod tests {
         let mut record = vec![5, 0x81, 0x55, 2, 15];
         record.extend_from_slice(long.as_bytes());
         record.extend_from_slice(&[0x01, 0x02, b'x']);
-        let slots = [Slot::Stored(2), Slot::Stored(0), Slot::Stored(1)];
-        let mut row = Record::new(&slots).unwrap().on(&record);
+        let wanted = Wanted::new([2, 0, 1].map(Slot::Stored).to_vec()).unwrap();
+        let mut row = Record::new(&wanted, &record);
         row.read(1, 0, record.len()).unwrap();
         assert_eq!(row.text(0), Some(&b"x"[..]));
         assert_eq!(row.text(1), Some(long.as_bytes()));
