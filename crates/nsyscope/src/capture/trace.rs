@@ -392,8 +392,9 @@ impl<'c> Reader<'c> {
         api.tidy(RUNTIME, health);
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
-        let launches = LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len());
         let at_work = capture.source().reading();
+        let launches =
+            LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len(), at_work);
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
             columns.launch = at_work.column(columns.len(), |row| {
