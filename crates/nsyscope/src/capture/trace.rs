@@ -175,7 +175,8 @@ impl Capture {
     ///
     /// # Errors
     /// [`ErrorKind::MissingData`] where a table lacks its times,
-    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table.
+    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table,
+    /// [`ErrorKind::Changed`] where the file was written to, replaced or removed since it was opened.
     pub fn read(&self) -> Result<Trace> {
         self.read_with(&ReadOptions::new())
     }
@@ -185,7 +186,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`].
     pub fn read_with(&self, options: &ReadOptions) -> Result<Trace> {
-        Reader::new(self).read(*options).map_err(|error| error.in_file(self.path()))
+        self.confirmed(Reader::new(self).read(*options))
     }
 }
 
