@@ -122,20 +122,23 @@ pub(crate) fn write_file_with(
     }
     // What a link leads to is replaced, not the link.
     let place = place_of(path).with_context(name)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".nsyscope-");
     #[cfg(unix)]
     let permissions = {
         use std::os::unix::fs::PermissionsExt as _;
-        // A new file may be read by whom the umask lets.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
         std::fs::metadata(&place)
             .ok()
             .map(|old| std::fs::Permissions::from_mode(old.permissions().mode() & 0o7777))
     };
-    let file = builder.tempfile_in(folder_of(&place)).with_context(name)?;
+    // As a file that is made by its name: who may read it is up to the umask.
+    let make = |path: &Path| {
+        interrupt::remember(path);
+        File::options().write(true).create_new(true).open(path)
+    };
+    let file = tempfile::Builder::new()
+        .prefix(".nsyscope-")
+        .make_in(folder_of(&place), make)
+        .with_context(name)?;
     let temporary = file.path().to_owned();
-    interrupt::remember(&temporary);
     let written = || -> Result<()> {
         through(file.as_file()).with_context(name)?;
         file.as_file().sync_all().with_context(name)?;

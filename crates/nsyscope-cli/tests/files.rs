@@ -6,6 +6,7 @@ mod common;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{command, finish, fixture, listing, run};
@@ -19,8 +20,8 @@ fn builder() -> CaptureBuilder {
     let stream = db.stream(process, 0, 1, 7);
     for step in 0..12 {
         let begin = 1_000_000 + step * 100_000;
-        db.nvtx_push_pop(process.main_thread(), "execute_new_0_generation_4(4)", begin, begin + 90_000);
-        for (i, name) in (0..).zip(["void gemm<bf16>(int)", "void norm<bf16>(int)", "void topk(int)"]) {
+        db.nvtx_push_pop(process.main_thread(), "execute_context_0(0)_generation_4(4)", begin, begin + 90_000);
+        for (i, name) in (0..).zip(["void gemm<bf16>(int)", "flash_fwd_kernel(int)", "rms_norm_kernel(int)"]) {
             let at = begin + 10_000 + i * 20_000;
             db.launch_kernel(stream, name, at - 8_000, at - 7_000, at, at + 12_000);
         }
@@ -208,6 +209,36 @@ fn what_is_no_file_is_refused_at_once() {
     assert_eq!(listing(folder.path()).len(), 5, "nothing was written");
 }
 
+/// What people write is small: a device that never ends is refused, not read into memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_without_an_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("run.sqlite").into_os_string().into_string().unwrap();
+    builder().write_to(&input).unwrap();
+    for line in [
+        "report INPUT --config /dev/zero",
+        "report INPUT --deploy /dev/zero",
+        "report INPUT --baseline /dev/zero",
+        "report INPUT --rules /dev/zero",
+        "report INPUT --step-windows /dev/zero",
+        "compare INPUT INPUT --thresholds /dev/zero",
+        "compare /dev/zero INPUT",
+        "model /dev/zero",
+        "deployment /dev/zero",
+        "deployment --command vllm --env /dev/zero",
+        "rules check /dev/zero",
+    ] {
+        // A limit far above what any of it takes.
+        let script = format!("ulimit -v 2000000; exec \"$0\" {}", line.replace("INPUT", "\"$1\""));
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &script, env!("CARGO_BIN_EXE_nsyscope"), &input]);
+        let said = soon(&mut limited);
+        assert_eq!(said.code, Some(2), "{line}: {}", said.err);
+        assert!(said.err.starts_with("error: ") && said.err.contains("/dev/zero"), "{}", said.err);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_followed_as_far_as_they_lead() {
@@ -275,6 +306,14 @@ fn a_capture_that_is_still_being_written_is_refused() {
     assert!(error.contains("not written yet") && hint.contains("finished"), "{error} {hint}");
 }
 
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Other programs that write to it, cut it or take it away meanwhile are noticed.
 #[test]
 fn a_capture_that_changes_while_it_is_read_is_an_error() {
@@ -300,11 +339,13 @@ fn a_capture_that_changes_while_it_is_read_is_an_error() {
     ];
     for (what, change) in changes {
         std::fs::write(&path, &whole).unwrap();
-        let over = std::sync::atomic::AtomicBool::new(false);
+        let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            // However it ends: a thread that goes on would keep the test from failing.
+            let _end = Ends(&over);
             scope.spawn(|| {
                 let mut round = 0;
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                while !over.load(Ordering::Relaxed) {
                     change(round);
                     round += 1;
                     std::thread::sleep(Duration::from_micros(50));
@@ -319,7 +360,6 @@ fn a_capture_that_changes_while_it_is_read_is_an_error() {
                     assert!(error.contains("was written to while it was read"), "{error}");
                 }
             }
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
     }
     std::fs::write(&path, &whole).unwrap();
@@ -332,7 +372,7 @@ const WRITERS: [&[&str]; 11] = [
     &["report", "IN", "--format", "json", "-o", "OUT.json"],
     &["report", "IN", "--format", "html", "-o", "OUT.html"],
     &["report", "IN", "--save-baseline", "OUT.json"],
-    &["steps", "IN", "--kernels", "-o", "OUT.txt"],
+    &["steps", "IN", "--kernels", "--format", "json", "-o", "OUT.json"],
     &["compare", "IN", "IN", "-o", "OUT.txt"],
     &["plot", "timeline", "IN", "-o", "OUT.svg"],
     &["plot", "timeline", "IN", "-o", "OUT.png"],
@@ -360,7 +400,7 @@ fn a_disk_that_is_full_costs_no_file() {
             if let Some(old) = old {
                 std::fs::write(&target, old).unwrap();
             }
-            // Files may grow to one block.
+            // Files may grow to one block, of 512 or 1024 bytes.
             let mut limited = Command::new("sh");
             limited
                 .args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nsyscope")])

@@ -56,7 +56,7 @@ impl OpenOptions {
         self
     }
 
-    /// Calls `tell` with each temporary file that is made. Dropping the [`Capture`] removes it; a
+    /// Calls `tell` with each temporary file, before it is made. Dropping the [`Capture`] removes it; a
     /// program that a signal ends has to do that itself.
     #[must_use]
     pub fn temporary(mut self, tell: Arc<dyn Fn(&Path) + Send + Sync>) -> Self {

@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// Bytes that are decompressed at once.
 const PIECE: usize = 1 << 17;
 
-/// Told the path of a temporary file as soon as it is there.
+/// Told the path of a temporary file before it is there.
 pub(super) type Tell<'a> = &'a dyn Fn(&Path);
 
 /// Decompresses a `.sqlite.zst` file.
@@ -69,18 +69,25 @@ pub(super) fn decompress(path: &Path, tell: Tell<'_>) -> Result<TempPath> {
     Ok(target)
 }
 
+/// An empty file of our own, whose path is told before it is there: a signal may come at any time.
 fn temporary(suffix: &str, tell: Tell<'_>) -> Result<TempPath> {
-    let path = tempfile::Builder::new()
+    let make = |path: &Path| {
+        tell(path);
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path)
+    };
+    tempfile::Builder::new()
         .prefix("nsyscope-")
         .suffix(suffix)
-        .tempfile()
+        .make(make)
         .map(tempfile::NamedTempFile::into_temp_path)
         .map_err(|error| {
             io_error(error, "cannot make a temporary file")
                 .with_hint("set TMPDIR to a folder with enough free space")
-        })?;
-    tell(&path);
-    Ok(path)
+        })
 }
 
 /// Exports a report with nsys itself.
