@@ -224,7 +224,9 @@ fn times_that_cannot_be_true_are_counted_and_said_in_every_table() {
             assert_eq!(answers.report.rank_times[0].start_ns, 1_010_000, "{what}");
             assert_eq!(answers.report.rank_times[0].span_ns, 1_168_000, "{what}");
             for said in [&answers.text, &answers.html] {
-                assert!(said.contains("set apart"), "{what}");
+                // Lines may be broken anywhere.
+                let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(said.contains("set apart"), "{what}: {said}");
             }
             assert!(answers.json.contains(code.as_str()), "{what}");
         }
@@ -252,8 +254,8 @@ fn intervals_of_no_length_are_kept_and_take_no_time() {
     ));
     assert_eq!(answers.report.capture.kernel_count, Some(KERNELS as u64));
     assert_eq!(answers.report.capture.files[0].rows_set_apart, 0);
-    let gemm = answers.report.breakdown.iter().find(|row| row.category == "gemm/dense_gemm");
-    assert_eq!(gemm.map(|row| (row.calls, row.busy_ns)), Some((12, 0)));
+    let gemm = answers.report.top_kernels.iter().find(|row| row.name.contains("gemm"));
+    assert_eq!(gemm.map(|row| (row.time.calls, row.time.total_ns)), Some((12, 0)));
     // All that there is, even.
     let answers = Answers::of(&damaged(
         "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET \"start\" = 1000000, \"end\" = 1000000;
@@ -547,7 +549,7 @@ fn names_of_300_kb_fill_no_answer() {
     let mut db = base();
     let process = db.process(1678, "python");
     let stream = db.stream(process, 0, 1, 8);
-    for i in 0..40 {
+    for i in 0..12 {
         let name = format!("void k{i}<{}>(int)", "very::long::template, ".repeat(14_000));
         let at = 1_000_000 + i * 20_000;
         db.launch_kernel(stream, name.as_str(), at - 8_000, at - 7_000, at, at + 12_000);
@@ -570,7 +572,7 @@ fn names_of_300_kb_fill_no_answer() {
 /// As many names as kernels. `NSYSCOPE_LARGE_TESTS=1` makes it a million.
 #[test]
 fn unique_names_cost_time_and_memory_in_proportion() {
-    let count: i64 = if std::env::var_os("NSYSCOPE_LARGE_TESTS").is_some() { 1_000_000 } else { 50_000 };
+    let count: i64 = if std::env::var_os("NSYSCOPE_LARGE_TESTS").is_some() { 1_000_000 } else { 20_000 };
     let mut db = base();
     let process = db.process(1678, "python");
     let stream = db.stream(process, 1, 1, 8);
