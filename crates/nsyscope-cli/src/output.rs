@@ -199,7 +199,8 @@ pub(crate) fn check(path: &Path, inputs: &[&Path]) -> Result<()> {
         return Ok(());
     }
     // A model's configuration may be named by its folder.
-    let read = |input: &&Path| same_place(input, &place) || same_place(&input.join("config.json"), &place);
+    let read =
+        |input: &&Path| same_place(input, &place) || same_place(&input.join("config.json"), &place);
     if inputs.iter().any(read) {
         return refuse("it is read by this command".to_owned(), "name another file");
     }

@@ -20,8 +20,15 @@ fn builder() -> CaptureBuilder {
     let stream = db.stream(process, 0, 1, 7);
     for step in 0..12 {
         let begin = 1_000_000 + step * 100_000;
-        db.nvtx_push_pop(process.main_thread(), "execute_context_0(0)_generation_4(4)", begin, begin + 90_000);
-        for (i, name) in (0..).zip(["void gemm<bf16>(int)", "flash_fwd_kernel(int)", "rms_norm_kernel(int)"]) {
+        db.nvtx_push_pop(
+            process.main_thread(),
+            "execute_context_0(0)_generation_4(4)",
+            begin,
+            begin + 90_000,
+        );
+        for (i, name) in
+            (0..).zip(["void gemm<bf16>(int)", "flash_fwd_kernel(int)", "rms_norm_kernel(int)"])
+        {
             let at = begin + 10_000 + i * 20_000;
             db.launch_kernel(stream, name, at - 8_000, at - 7_000, at, at + 12_000);
         }
@@ -66,11 +73,8 @@ fn words(template: &[&str], input: &Path, out: &Path) -> Vec<OsString> {
 #[track_caller]
 fn soon(command: &mut Command) -> common::Said {
     let (out, err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    let mut child = command
-        .stdout(out.try_clone().unwrap())
-        .stderr(err.try_clone().unwrap())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap()).spawn().unwrap();
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -201,7 +205,13 @@ fn what_is_no_file_is_refused_at_once() {
         vec![OsString::from("report"), good.clone().into(), pipe.clone().into()],
         vec!["compare".into(), good.clone().into(), pipe.clone().into()],
         vec!["compare".into(), pipe.clone().into(), good.clone().into()],
-        vec!["compare".into(), good.clone().into(), good.clone().into(), "--also-new".into(), pipe.clone().into()],
+        vec![
+            "compare".into(),
+            good.clone().into(),
+            good.clone().into(),
+            "--also-new".into(),
+            pipe.clone().into(),
+        ],
     ] {
         let (error, _) = soon(&mut command(&words)).refusal();
         assert!(error.contains("not a regular file"), "{words:?}: {error}");
@@ -248,7 +258,9 @@ fn links_are_followed_as_far_as_they_lead() {
     builder().write_to(at("run.sqlite")).unwrap();
     symlink("run.sqlite", at("link.sqlite")).unwrap();
     symlink("link.sqlite", at("link of link.sqlite")).unwrap();
-    assert!(run(["report".into(), at("link of link.sqlite").into_os_string()]).answer().len() > 100);
+    assert!(
+        run(["report".into(), at("link of link.sqlite").into_os_string()]).answer().len() > 100
+    );
 
     symlink("b.sqlite", at("a.sqlite")).unwrap();
     symlink("a.sqlite", at("b.sqlite")).unwrap();
@@ -276,9 +288,12 @@ fn a_capture_that_is_still_being_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
                 INSERT INTO StringIds SELECT 1000000 + i, 'name ' || i FROM n;";
-    for (mode, expected) in
-        [("WAL", "-wal"), ("DELETE", "-journal"), ("OFF", "not finished"), ("MEMORY", "not finished")]
-    {
+    for (mode, expected) in [
+        ("WAL", "-wal"),
+        ("DELETE", "-journal"),
+        ("OFF", "not finished"),
+        ("MEMORY", "not finished"),
+    ] {
         let path = folder.path().join(format!("{mode}.sqlite"));
         builder().write_to(&path).unwrap();
         let writer = rusqlite::Connection::open(&path).unwrap();
@@ -408,7 +423,11 @@ fn a_disk_that_is_full_costs_no_file() {
             // What it says goes through pipes, which have no such limit.
             let said = finish(&mut limited);
             assert_eq!(said.code, Some(2), "{template:?}: {}", said.err);
-            assert!(said.err.contains(&format!("cannot write `{}`", target.display())), "{}", said.err);
+            assert!(
+                said.err.contains(&format!("cannot write `{}`", target.display())),
+                "{}",
+                said.err
+            );
             match old {
                 None => assert_eq!(listing(folder.path()), Vec::<String>::new(), "{template:?}"),
                 Some(old) => {
@@ -464,7 +483,8 @@ fn an_answer_that_cannot_be_printed_is_an_error() {
         &["deployment", "--command", "vllm serve MODEL"],
     ];
     for template in READERS.iter().copied().filter(|t| !t.join(" ").contains("OUT")).chain(more) {
-        let output = command(words(template, &input, Path::new(""))).stdout(full()).output().unwrap();
+        let output =
+            command(words(template, &input, Path::new(""))).stdout(full()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{template:?}: {said}");
         let expected = "error: cannot write to standard output: No space left on device";
@@ -517,12 +537,18 @@ fn an_answer_replaces_nothing_that_is_read() {
         (vec!["kernels", "absent.sqlite", "-o", &at("old.nsys-rep")], "it is a capture"),
         (vec!["deployment", &at("unit.service"), "-o", &at("unit.service")], "it is read by this"),
         (vec!["rules", "check", &at("rules.toml"), "-o", &at("rules.toml")], "it is read by this"),
-        (vec!["rules", "list", "--rules", &at("rules.toml"), "-o", &at("./rules.toml")], "it is read"),
+        (
+            vec!["rules", "list", "--rules", &at("rules.toml"), "-o", &at("./rules.toml")],
+            "it is read",
+        ),
         (vec!["export", &input, "--to", "perfetto", "-o", &input], "it is read by this command"),
         (vec!["compare", &format!("{input},{input}"), &input, "-o", &input], "it is read by this"),
         (vec!["report", "absent.sqlite", "-o", &at("no/folder/x")], "there is no folder"),
         (vec!["report", "absent.sqlite", "-o", &at("")], "it is a folder"),
-        (vec!["report", &input, "-o", &at("new"), "--save-baseline", &at("./new")], "cannot be one file"),
+        (
+            vec!["report", &input, "-o", &at("new"), "--save-baseline", &at("./new")],
+            "cannot be one file",
+        ),
     ] {
         let before = std::fs::read(&input).unwrap();
         let (error, hint) = run(&line).refusal();
@@ -579,7 +605,8 @@ fn an_answer_lands_where_and_as_it_would_by_redirection() {
     }
     assert_eq!(listing(&at("there")), ["answer", "new"]);
     symlink("circle", at("circle")).unwrap();
-    let said = run(["completions".into(), "bash".into(), "-o".into(), at("circle").into_os_string()]);
+    let said =
+        run(["completions".into(), "bash".into(), "-o".into(), at("circle").into_os_string()]);
     assert!(said.refusal().0.contains("in a circle"));
 }
 

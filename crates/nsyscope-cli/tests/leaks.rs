@@ -23,7 +23,9 @@ fn capture(path: &Path) {
     for step in 0..12 {
         let begin = 1_000_000 + step * 100_000;
         db.nvtx_push_pop(main, "execute_context_0(0)_generation_4(4)", begin, begin + 90_000);
-        for (i, name) in (0..).zip(["void gemm<bf16>(int)", "flash_fwd_kernel(int)", "rms_norm_kernel(int)"]) {
+        for (i, name) in
+            (0..).zip(["void gemm<bf16>(int)", "flash_fwd_kernel(int)", "rms_norm_kernel(int)"])
+        {
             let at = begin + 10_000 + i * 20_000;
             db.launch_kernel(stream, name, at - 8_000, at - 7_000, at, at + 12_000);
         }
@@ -75,7 +77,9 @@ fn capture(path: &Path) {
         db.metadata_capture(key, value);
         db.metadata_export(key, value);
     }
-    for name in ["EnvironmentVariables", "LoginShell", "UserName", "HomeFolder", "DeviceEnvironment"] {
+    for name in
+        ["EnvironmentVariables", "LoginShell", "UserName", "HomeFolder", "DeviceEnvironment"]
+    {
         db.system_env(name, "TOKEN=s3cr3t /home/s3cr3t");
     }
     db.system_env("Hostname", "node-7");
@@ -86,7 +90,8 @@ fn capture(path: &Path) {
     ] {
         db.diagnostic(Severity::Warning, text);
     }
-    let (output, name) = (db.string("step 12: prompt was 's3cr3t'").0, db.string("/home/s3cr3t/stdout").0);
+    let (output, name) =
+        (db.string("step 12: prompt was 's3cr3t'").0, db.string("/home/s3cr3t/stdout").0);
     db.raw_sql(format!(
         "CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER);
          INSERT INTO ProcessStreams VALUES ({global}, {name}, {output});
@@ -171,8 +176,13 @@ fn nothing_that_was_not_asked_for_is_in_any_answer() {
     capture(&at("run.sqlite"));
     let whole = std::fs::read(at("run.sqlite")).unwrap();
     std::fs::write(at("run.sqlite.zst"), packed(&whole)).unwrap();
-    std::fs::write(at("unit.service"), "[Service]\nExecStart=/usr/bin/vllm serve org/other -tp 2\n").unwrap();
-    let (code, said) = told(folder.path(), &["report", "IN", "--save-baseline", "base.json"], "run.sqlite");
+    std::fs::write(
+        at("unit.service"),
+        "[Service]\nExecStart=/usr/bin/vllm serve org/other -tp 2\n",
+    )
+    .unwrap();
+    let (code, said) =
+        told(folder.path(), &["report", "IN", "--save-baseline", "base.json"], "run.sqlite");
     assert_eq!(code, Some(0), "{said}");
 
     let here = folder.path().canonicalize().unwrap();
@@ -181,10 +191,12 @@ fn nothing_that_was_not_asked_for_is_in_any_answer() {
         for input in ["run.sqlite", "run.sqlite.zst"] {
             let (code, said) = told(folder.path(), &line, input);
             assert_eq!(code, Some(0), "{line:?}: {said}");
-            let found = |what: &str| said.find(what).map(|at| {
-                let from = said.floor_char_boundary(at.saturating_sub(80));
-                said[from..said.ceil_char_boundary(at + 40)].to_owned()
-            });
+            let found = |what: &str| {
+                said.find(what).map(|at| {
+                    let from = said.floor_char_boundary(at.saturating_sub(80));
+                    said[from..said.ceil_char_boundary(at + 40)].to_owned()
+                })
+            };
             assert_eq!(found(SECRET), None, "{line:?}: of the capture");
             assert_eq!(found("UNLISTED_VARIABLE"), None, "{line:?}: of its environment");
             assert_eq!(found("r3ading-"), None, "{line:?}: the folder of the reading host");
@@ -200,7 +212,8 @@ fn nothing_that_was_not_asked_for_is_in_any_answer() {
 
     // What is of use is still there.
     let (_, json) = told(folder.path(), &["report", "IN", "--format", "json"], "run.sqlite");
-    for kept in ["…/Some-Model-8B", "…/draft", "VLLM_CACHE_ROOT", "node-7", "python3", "…/log.txt"] {
+    for kept in ["…/Some-Model-8B", "…/draft", "VLLM_CACHE_ROOT", "node-7", "python3", "…/log.txt"]
+    {
         assert!(json.contains(kept), "{kept}: {json}");
     }
 }

@@ -29,7 +29,10 @@ fn same(words: &str, threads: &[&str]) {
 #[test]
 fn reports_over_ten_runs() {
     let often = ["2", "1", "2", "1", "2", "1", "2", "1", "2"];
-    same("report @:d7_kimi_tp2 --format json --config %:kimi-k2.5-like.json --all-findings", &often);
+    same(
+        "report @:d7_kimi_tp2 --format json --config %:kimi-k2.5-like.json --all-findings",
+        &often,
+    );
 }
 
 #[test]

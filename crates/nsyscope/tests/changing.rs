@@ -53,7 +53,8 @@ fn what_changes_after_the_first_rows_is_an_error_that_says_so() {
     for (expected, change) in [
         (
             "it was cut while it was read",
-            Box::new(move |path: &Path| open(path).set_len(8_192).unwrap()) as Box<dyn Fn(&Path) + Send + Sync>,
+            Box::new(move |path: &Path| open(path).set_len(8_192).unwrap())
+                as Box<dyn Fn(&Path) + Send + Sync>,
         ),
         (
             "it grew while it was read",
@@ -79,7 +80,12 @@ fn what_changes_after_the_first_rows_is_an_error_that_says_so() {
                 bytes[27] ^= 1;
                 bytes[95] ^= 1;
                 std::fs::write(path, bytes).unwrap();
-                std::fs::File::options().write(true).open(path).unwrap().set_modified(before).unwrap();
+                std::fs::File::options()
+                    .write(true)
+                    .open(path)
+                    .unwrap()
+                    .set_modified(before)
+                    .unwrap();
             }),
         ),
         (

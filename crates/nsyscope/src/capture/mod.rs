@@ -29,6 +29,7 @@ mod trust;
 mod unpack;
 
 pub use activity::ActivityColumns;
+pub(crate) use api::CallsByThread;
 pub use api::{ApiKind, ApiName, ApiTable};
 pub use graphs::GraphTable;
 pub use info::{CaptureInfo, RankInfo, TableInfo};

@@ -10,8 +10,12 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use super::schema::Schema;
+<<<<<<< HEAD
 use super::snapshot::Snapshot;
 use super::unpack::{decompress, export};
+=======
+use crate::parallel::Threads;
+>>>>>>> main
 use crate::{Error, ErrorKind, Result};
 
 /// Told how far a long read has come; called from several threads.
@@ -49,6 +53,12 @@ impl OpenOptions {
         self
     }
 
+    /// The threads that were asked for, else one for each core.
+    pub(crate) fn threads_or_cores(&self) -> Threads {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Threads::new(self.threads.unwrap_or_else(cores))
+    }
+
     /// Reports progress to `progress`.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
@@ -84,7 +94,10 @@ pub(crate) struct Source {
     snapshot: Option<Snapshot>,
     size_bytes: u64,
     progress: Option<Arc<dyn Progress>>,
-    threads: usize,
+    /// What analyses may use,
+    threads: Threads,
+    /// and what reading does: less where several captures are read side by side.
+    reading: Threads,
 }
 
 impl std::fmt::Debug for Capture {
@@ -168,9 +181,6 @@ impl Capture {
                 .with_source(error)
         })?;
         schema.require_nsys()?;
-        let threads = options
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let source = Source {
             path: path.to_owned(),
             database,
@@ -178,11 +188,13 @@ impl Capture {
             snapshot: None,
             size_bytes,
             progress: options.progress.clone(),
-            threads,
+            threads: options.threads_or_cores(),
+            reading: options.threads_or_cores(),
         };
         Ok(Self { source, connection, schema })
     }
 
+<<<<<<< HEAD
     /// What was read, if the file is still what it was; an error that names the file.
     pub(crate) fn confirmed<T>(&self, result: Result<T>) -> Result<T> {
         match &self.source.snapshot {
@@ -190,6 +202,12 @@ impl Capture {
             None => result,
         }
         .map_err(|error| error.in_file(self.path()))
+=======
+    /// Reads with so many threads, whatever analyses may use.
+    pub(crate) fn reading_with(mut self, threads: Threads) -> Self {
+        self.source.reading = threads;
+        self
+>>>>>>> main
     }
 
     /// The file as it was given.
@@ -254,8 +272,12 @@ impl Capture {
 }
 
 impl Source {
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> Threads {
         self.threads
+    }
+
+    pub(crate) fn reading(&self) -> Threads {
+        self.reading
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {
