@@ -1,5 +1,7 @@
 //! Runtime and driver API calls: the host's side of every launch, copy and wait.
 
+use rustc_hash::FxHashSet;
+
 use super::NONE;
 use super::activity::{Faults, append, append_translated, correlation, gather};
 use super::intern::Interner;
@@ -19,6 +21,9 @@ pub struct ApiTable {
     pub(crate) correlation: Vec<u32>,
     pub(crate) name: Vec<u32>,
 }
+
+/// So many calls are compared with each other one by one.
+const FEW: usize = 32;
 
 impl ApiTable {
     /// How many calls there are.
@@ -56,7 +61,8 @@ impl ApiTable {
         &self.name
     }
 
-    fn keep(&mut self, rows: &[u32]) {
+    /// Keeps the given rows, in the given order.
+    pub(crate) fn keep(&mut self, rows: &[u32]) {
         gather(&mut self.start, rows);
         gather(&mut self.end, rows);
         gather(&mut self.thread, rows);
@@ -78,14 +84,25 @@ impl ApiTable {
             );
         }
         let mut doubled = Vec::new();
+        let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
         let mut first = 0;
+        // Of all that nsys writes few begin at one instant.
+        let mut many = FxHashSet::default();
         for row in 1..self.len() {
             if self.start[row] != self.start[first] {
                 first = row;
                 continue;
             }
-            let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
-            if self.correlation[row] != NONE && (first..row).any(|other| key(other) == key(row)) {
+            let known = if row - first < FEW {
+                (first..row).any(|other| key(other) == key(row))
+            } else {
+                if row - first == FEW {
+                    many.clear();
+                    many.extend((first..row).map(key));
+                }
+                !many.insert(key(row))
+            };
+            if self.correlation[row] != NONE && known {
                 doubled.push(row as u32);
             }
         }
