@@ -8,11 +8,11 @@ use nsyscope_testkit::{Error, Result, Scale, ranks};
 const USAGE: &str = "\
 usage: scale INPUT.sqlite COPIES OUT.sqlite
        scale INPUT.sqlite --kernels N [--api-per-kernel X] [--nvtx-per-kernel X] OUT.sqlite
-       scale --ranks N RANK0.sqlite [RANK1.sqlite ...] FOLDER
+       scale --ranks N [--kernels N] RANK0.sqlite [RANK1.sqlite ...] FOLDER
 
 The first repeats all events COPIES times. The second makes N kernels of them, with as many calls of
 the API and ranges of NVTX for each as asked for. The third writes a capture for each of N ranks,
-copied from the given ones in turn. Inputs may be .sqlite.zst.";
+made from the given ones in turn. Inputs may be .sqlite.zst.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,28 +43,32 @@ fn run(arguments: &[String]) -> Result<()> {
         };
         *option = Some(number(rest.next())?);
     }
+    let shape = |mut scale: Scale| {
+        if let Some(ratio) = api {
+            scale = scale.api_per_kernel(ratio);
+        }
+        if let Some(ratio) = nvtx {
+            scale = scale.nvtx_per_kernel(ratio);
+        }
+        scale
+    };
     if let Some(count) = count {
         let Some((folder, inputs)) = plain.split_last() else {
             return Err(Error::Usage(USAGE.into()));
         };
-        let written = ranks(inputs, count as u32, Path::new(folder))?;
+        let scale = kernels.map_or(Scale::copies(1), |kernels| Scale::kernels(kernels as u64));
+        let written = ranks(inputs, count as u32, shape(scale), Path::new(folder))?;
         println!("{} captures", written.len());
         return Ok(());
     }
-    let (mut scale, input, output) = match (kernels, plain.as_slice()) {
+    let (scale, input, output) = match (kernels, plain.as_slice()) {
         (None, &[input, copies, output]) => {
-            (Scale::copies(number(Some(&copies.to_owned()))? as u32), input, output)
+            (Scale::copies(number(Some(copies))? as u32), input, output)
         }
         (Some(kernels), &[input, output]) => (Scale::kernels(kernels as u64), input, output),
         _ => return Err(Error::Usage(USAGE.into())),
     };
-    if let Some(ratio) = api {
-        scale = scale.api_per_kernel(ratio);
-    }
-    if let Some(ratio) = nvtx {
-        scale = scale.nvtx_per_kernel(ratio);
-    }
-    let scaled = scale.write(input, output)?;
+    let scaled = shape(scale).write(input, output)?;
     println!("{} kernels, {} API rows, {} NVTX rows", scaled.kernels, scaled.api, scaled.nvtx);
     Ok(())
 }

@@ -92,13 +92,20 @@ fn thinned_out_ranges_are_the_short_ones_and_calls_those_without_work() {
 fn ranks_are_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = [fixtures::path("c9_rank0"), fixtures::path("c9_rank1")];
-    let files = ranks(&inputs, 5, folder.path()).unwrap();
+    let files = ranks(&inputs, 5, Scale::copies(2), folder.path()).unwrap();
     assert_eq!(files.len(), 5);
     let process = |path| one(path, "SELECT globalPid FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1");
     let mut processes: Vec<i64> = files.iter().map(|path| process(path)).collect();
     processes.sort_unstable();
     processes.dedup();
     assert_eq!(processes.len(), 5);
+    // Both captures repeat in step: their second copies begin as far apart as their first.
+    let second = |path| {
+        let kernels = one(path, "SELECT count(*) / 2 FROM CUPTI_ACTIVITY_KIND_KERNEL");
+        let starts = all(path, "SELECT start FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY rowid");
+        starts[kernels as usize] - starts[0]
+    };
+    assert_eq!(second(&files[0]), second(&files[1]));
     for path in &files {
         assert_eq!(one(path, JOINED), one(&files[0], JOINED));
         assert_eq!(

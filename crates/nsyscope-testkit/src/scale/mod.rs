@@ -52,6 +52,7 @@ pub struct Scale {
     size: Size,
     api_per_kernel: Option<f64>,
     nvtx_per_kernel: Option<f64>,
+    every_ns: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,15 +73,19 @@ pub struct Scaled {
 }
 
 impl Scale {
+    fn of(size: Size) -> Self {
+        Self { size, api_per_kernel: None, nvtx_per_kernel: None, every_ns: 0 }
+    }
+
     /// So many whole copies, at least one.
     pub fn copies(copies: u32) -> Self {
-        Self { size: Size::Copies(copies.max(1)), api_per_kernel: None, nvtx_per_kernel: None }
+        Self::of(Size::Copies(copies.max(1)))
     }
 
     /// As many copies as make so many kernels. The last copy breaks off there, as a capture does
     /// that is stopped in the middle of the work.
     pub fn kernels(kernels: u64) -> Self {
-        Self { size: Size::Kernels(kernels), api_per_kernel: None, nvtx_per_kernel: None }
+        Self::of(Size::Kernels(kernels))
     }
 
     /// Thins out the API calls down to this many a kernel: calls that launched GPU work and calls
@@ -98,6 +103,25 @@ impl Scale {
     pub fn nvtx_per_kernel(mut self, rows: f64) -> Self {
         self.nvtx_per_kernel = Some(rows);
         self
+    }
+
+    /// Lets copies begin this long after each other, or as long as one takes: captures of the same
+    /// run stay beside each other.
+    #[must_use]
+    pub fn every_ns(mut self, ns: i64) -> Self {
+        self.every_ns = ns;
+        self
+    }
+
+    /// How long a copy of `input` takes with the pause after it, in ns.
+    ///
+    /// # Errors
+    ///
+    /// If `input` is no export.
+    pub fn length_ns(input: impl AsRef<Path>) -> Result<i64> {
+        let db = Connection::open_in_memory()?;
+        let source = Source::attach(&db, input.as_ref())?;
+        Ok(Self::copies(1).plan(&db, &source)?.length)
     }
 
     /// Writes the capture `input` (`.sqlite` or `.sqlite.zst`), scaled, to `output`.
@@ -150,7 +174,7 @@ impl Scale {
                 last = last.max(end.unwrap_or(last));
             }
         }
-        plan.length = last.saturating_sub(first).max(0) + BETWEEN_NS;
+        plan.length = (last.saturating_sub(first).max(0) + BETWEEN_NS).max(self.every_ns);
         let kernels = source.rows(db, KERNELS)?;
         match self.size {
             Size::Copies(copies) => plan.copies = i64::from(copies),

@@ -16,23 +16,34 @@ const PER_HOST: u32 = 8;
 
 /// Writes one capture for each of `count` ranks into `folder`, `rank00.sqlite` and so on.
 ///
-/// The ranks' own captures `inputs` are taken in turn. Each copy is a process and a session of its
+/// The ranks' own captures `inputs` are taken in turn, each scaled as `scale` says, in step with each
+/// other. Each rank is a process and a session of its
 /// own, and its environment says its rank, as a launcher's does; eight ranks share a machine.
 ///
 /// # Errors
 ///
 /// If there are no inputs, one is no export, or the files cannot be written.
-pub fn ranks<P: AsRef<Path>>(inputs: &[P], count: u32, folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn ranks<P: AsRef<Path>>(
+    inputs: &[P],
+    count: u32,
+    scale: Scale,
+    folder: &Path,
+) -> Result<Vec<PathBuf>> {
     if inputs.is_empty() {
         return Err(Error::Usage("ranks are copied from one capture at least".into()));
     }
     std::fs::create_dir_all(folder)?;
+    let mut every = 0;
+    for input in inputs {
+        every = every.max(Scale::length_ns(input)?);
+    }
+    let scale = scale.every_ns(every);
     let width = count.saturating_sub(1).to_string().len().max(2);
     (0..count)
         .map(|rank| {
             let path = folder.join(format!("rank{rank:0width$}.sqlite"));
             let input = &inputs[rank as usize % inputs.len()];
-            Scale::copies(1).write(input, &path)?;
+            scale.write(input, &path)?;
             let round = i64::from(rank) / inputs.len() as i64;
             let mut db = Connection::open(&path)?;
             db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
