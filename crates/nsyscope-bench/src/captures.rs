@@ -41,9 +41,8 @@ impl Captures {
 
     /// An eager capture of so many kernels, as many calls and a tenth of ranges.
     pub(crate) fn eager(&self, kernels: u64) -> Result<Made> {
-        let scale = Scale::kernels(kernels)
-            .api_per_kernel(API_PER_KERNEL)
-            .nvtx_per_kernel(NVTX_PER_KERNEL);
+        let scale =
+            Scale::kernels(kernels).api_per_kernel(API_PER_KERNEL).nvtx_per_kernel(NVTX_PER_KERNEL);
         self.scaled(&self.source, scale, kernels)
     }
 

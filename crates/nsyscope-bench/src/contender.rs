@@ -89,7 +89,8 @@ pub(crate) fn run(
     for round in 0..patience.repeats {
         for (contender, measured) in contenders.iter().zip(&mut measured) {
             let spent: f64 = measured.costs.iter().map(|cost| cost.wall_s).sum();
-            if measured.failed.is_some() || round >= contender.repeats || spent > patience.budget_s {
+            if measured.failed.is_some() || round >= contender.repeats || spent > patience.budget_s
+            {
                 continue;
             }
             if let Some(cache) = &contender.remove {

@@ -24,7 +24,8 @@ mod tests {
 
     #[test]
     fn a_section_is_replaced_and_the_rest_stays() {
-        let text = "A\n<!-- bench: one -->\nold\n<!-- end -->\nB\n<!-- bench: two -->\n<!-- end -->\n";
+        let text =
+            "A\n<!-- bench: one -->\nold\n<!-- end -->\nB\n<!-- bench: two -->\n<!-- end -->\n";
         let new = replace(text, "one", "| new |\n").unwrap();
         assert_eq!(
             new,

@@ -79,7 +79,8 @@ fn main() -> Result<()> {
         eprintln!("the machine is busy (load {load}): times will be too long");
     }
     let mut sections = Vec::new();
-    for part in suite::Part::ALL.into_iter().filter(|p| args.only.is_empty() || args.only.contains(p))
+    for part in
+        suite::Part::ALL.into_iter().filter(|p| args.only.is_empty() || args.only.contains(p))
     {
         if let Some(section) = suite.run(part)? {
             if !args.make {

@@ -157,7 +157,8 @@ mod tests {
             assert!(cost.wall_s > 0.0 && cost.cpu_s > 0.0, "{meter:?}: {cost:?}");
             assert!(cost.peak_bytes > 200_000, "{meter:?}: {cost:?}");
         }
-        let fails: Vec<String> = ["sh", "-c", "echo no such luck >&2; exit 3"].map(Into::into).into();
+        let fails: Vec<String> =
+            ["sh", "-c", "echo no such luck >&2; exit 3"].map(Into::into).into();
         let error = Meter::find().run(&fails, &scratch).unwrap_err().to_string();
         assert!(error.contains("no such luck"), "{error}");
     }

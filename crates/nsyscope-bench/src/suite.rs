@@ -152,9 +152,7 @@ impl Suite {
         };
         self.results
             .iter()
-            .map(|(group, all)| {
-                (group.clone(), Value::Array(all.iter().map(measured).collect()))
-            })
+            .map(|(group, all)| (group.clone(), Value::Array(all.iter().map(measured).collect())))
             .collect::<serde_json::Map<_, _>>()
             .into()
     }
@@ -251,7 +249,8 @@ impl Suite {
             rows.into_iter().map(|(what, goal, contender)| ((what, goal), contender)).unzip();
         let measured = self.measure("goals", &contenders);
         let mut table =
-            "| command | goal | wall | CPU | peak |\n| --- | --- | ---: | ---: | ---: |\n".to_owned();
+            "| command | goal | wall | CPU | peak |\n| --- | --- | ---: | ---: | ---: |\n"
+                .to_owned();
         for ((what, goal), measured) in titles.iter().zip(&measured) {
             table.push_str(&format!("| {what} | {goal} | {} |\n", cells(measured)));
         }
@@ -480,7 +479,12 @@ fn cells(measured: &Measured) -> String {
     match (measured.median(), &measured.failed) {
         (_, Some(why)) => format!("{} | |", why.replace('|', "\\|")),
         (Some(Cost { wall_s, cpu_s, peak_bytes }), None) => {
-            format!("{} | {} | {}", units::time(wall_s), units::time(cpu_s), units::bytes(peak_bytes))
+            format!(
+                "{} | {} | {}",
+                units::time(wall_s),
+                units::time(cpu_s),
+                units::bytes(peak_bytes)
+            )
         }
         (None, None) => "not run | |".to_owned(),
     }
