@@ -41,7 +41,7 @@ fn run(arguments: &[String]) -> Result<()> {
                 continue;
             }
         };
-        *option = Some(number(rest.next())?);
+        *option = Some(number(rest.next().map(String::as_str))?);
     }
     let shape = |mut scale: Scale| {
         if let Some(ratio) = api {
@@ -74,7 +74,7 @@ fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// A number of at least 0; `1e7` is one too.
-fn number(text: Option<&String>) -> Result<f64> {
+fn number(text: Option<&str>) -> Result<f64> {
     text.and_then(|text| text.parse().ok())
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
         .ok_or_else(|| Error::Usage(USAGE.into()))
