@@ -66,7 +66,7 @@ const PEERS: [Peer; 7] = [
         name: "nsys-ai `warm`: its cache, once a capture",
         module: "nsys_ai",
         arguments: &["warm"],
-        script: "nsys_ai.py",
+        script: "run_nsys_ai.py",
         capture_first: false,
         cold: true,
         most: u64::MAX,
@@ -75,7 +75,7 @@ const PEERS: [Peer; 7] = [
         name: "nsys-ai `summary` of one GPU, from its cache",
         module: "nsys_ai",
         arguments: &["summary", "--gpu", "0"],
-        script: "nsys_ai.py",
+        script: "run_nsys_ai.py",
         capture_first: false,
         cold: false,
         most: u64::MAX,
@@ -84,7 +84,7 @@ const PEERS: [Peer; 7] = [
         name: "nsys-ai `diagnose`, from its cache",
         module: "nsys_ai",
         arguments: &["diagnose"],
-        script: "nsys_ai.py",
+        script: "run_nsys_ai.py",
         capture_first: false,
         cold: false,
         most: 1_000_000,
@@ -95,12 +95,20 @@ const PEERS: [Peer; 7] = [
 const LIMIT_S: &str = "300";
 
 /// All tools, on a capture of so many kernels. What the Python lacks is absent.
-pub(crate) fn contenders(python: &Path, capture: &Path, kernels: u64) -> Vec<Contender> {
+///
+/// They find `home` as their home: what they note down there is gone with the scratch folder.
+pub(crate) fn contenders(
+    python: &Path,
+    capture: &Path,
+    kernels: u64,
+    home: &Path,
+) -> Vec<Contender> {
     PEERS
         .iter()
         .map(|peer| {
             let capture_text = capture.to_string_lossy().into_owned();
             let mut command: Vec<String> = ["timeout", LIMIT_S].map(String::from).into();
+            command.extend(["env".to_owned(), format!("HOME={}", home.display())]);
             command.extend([python.to_string_lossy().into_owned(), script(peer.script)]);
             if peer.capture_first {
                 command.push(capture_text);
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn a_python_that_is_not_there_has_no_tools() {
         let missing = Path::new("/no/such/python");
-        let all = contenders(missing, Path::new("a.sqlite"), 1);
+        let all = contenders(missing, Path::new("a.sqlite"), 1, Path::new("/tmp"));
         assert_eq!(all.len(), PEERS.len());
         assert!(all.iter().all(|c| c.absent.as_deref() == Some("not installed")));
         assert_eq!(versions(missing), "");

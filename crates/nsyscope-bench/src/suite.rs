@@ -433,10 +433,13 @@ impl Suite {
                     self.report(path),
                 ),
             ];
-            contenders.extend(peers::contenders(&self.python, path, size).into_iter().map(|c| {
-                // What takes minutes is run once.
-                if size == LARGE && c.name.contains("nsys") { c.repeats(1) } else { c }
-            }));
+            let home = std::path::absolute(&self.scratch)?;
+            contenders.extend(peers::contenders(&self.python, path, size, &home).into_iter().map(
+                |c| {
+                    // What takes minutes is run once.
+                    if size == LARGE && c.name.contains("nsys") { c.repeats(1) } else { c }
+                },
+            ));
             columns.push(self.measure(&format!("peers-{size}"), &contenders));
             // It is larger than the capture.
             let _ = std::fs::remove_dir_all(peers::cache(path));

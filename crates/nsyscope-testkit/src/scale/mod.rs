@@ -164,8 +164,10 @@ impl Scale {
             plan.correlation = plan.correlation.max(most("correlationId")?);
             plan.sync = plan.sync.max(most("eventSyncId")?);
             if table.has("start") {
+                // Rows without an end are declarations, long before the work, and marks.
                 let sql = format!(
-                    "SELECT min(start), max(ifnull(\"end\", start)) FROM src.{} WHERE start > 0",
+                    "SELECT min(start), max(\"end\") FROM src.{}
+                     WHERE start > 0 AND \"end\" IS NOT NULL",
                     table.name
                 );
                 let (start, end): (Option<i64>, Option<i64>) =
@@ -174,6 +176,7 @@ impl Scale {
                 last = last.max(end.unwrap_or(last));
             }
         }
+        plan.first = first;
         plan.length = (last.saturating_sub(first).max(0) + BETWEEN_NS).max(self.every_ns);
         let kernels = source.rows(db, KERNELS)?;
         match self.size {
@@ -216,6 +219,8 @@ struct Plan {
     copies: i64,
     /// Where the copy after the whole ones breaks off: at this time, before this kernel.
     cut: Option<(i64, i64)>,
+    /// When the work begins: what comes before it is declared once.
+    first: i64,
     /// From one copy to the next, in ns.
     length: i64,
     /// The largest ids of a copy.
@@ -231,6 +236,7 @@ impl Default for Plan {
         Self {
             copies: 1,
             cut: None,
+            first: 0,
             length: 0,
             correlation: 0,
             sync: 0,
@@ -267,11 +273,11 @@ impl Plan {
             .collect();
         let names: Vec<String> =
             table.columns.iter().map(|column| format!("\"{column}\"")).collect();
-        // All four parameters, whether or not the table has a column for each.
+        // All parameters are named, whether or not the table has a column for each.
         let insert = |which: &str| {
             format!(
                 "INSERT INTO main.{name} ({}) SELECT {} FROM {from}
-                 WHERE {which} AND ?1 + ?2 + ?3 + ?4 + ?5 IS NOT NULL ORDER BY _rowid_",
+                 WHERE {which} AND ?1 + ?2 + ?3 + ?4 + ?5 + ?6 IS NOT NULL ORDER BY _rowid_",
                 names.join(", "),
                 moved.join(", "),
             )
@@ -286,16 +292,22 @@ impl Plan {
                     copy * self.correlation,
                     copy * self.sync,
                     time,
-                    kernel
+                    kernel,
+                    self.first,
                 ];
                 written += insert.execute(moved).map_err(Error::sql(name))? as u64;
             }
             Ok(())
         };
-        run("1", 0..self.copies)?;
+        run("1", 0..1.min(self.copies))?;
+        let again = if table.has("start") { "start >= ?6" } else { "1" };
+        run(again, 1..self.copies)?;
         if self.cut.is_some() {
             let which = match name {
                 KERNELS => "(start < ?4 OR start = ?4 AND _rowid_ < ?5)".to_owned(),
+                _ if table.has("start") && self.copies > 0 => {
+                    "start >= ?6 AND start < ?4".to_owned()
+                }
                 _ if table.has("start") => "start < ?4".to_owned(),
                 // Recorded events have no time: their calls do.
                 _ => format!(

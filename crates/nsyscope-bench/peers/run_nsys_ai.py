@@ -1,5 +1,5 @@
 """Runs nsys-ai with DuckDB's SQLite scanner where it looks for it, so that it need download nothing:
-nsys_ai.py COMMAND..."""
+run_nsys_ai.py COMMAND..."""
 
 import glob
 import os
