@@ -148,6 +148,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn both_meters_measure_the_same_process() {
         let scratch = std::env::temp_dir();
         let busy: Vec<String> =
