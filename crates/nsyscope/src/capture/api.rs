@@ -1,5 +1,7 @@
 //! Runtime and driver API calls: the host's side of every launch, copy and wait.
 
+use rustc_hash::FxHashSet;
+
 use super::NONE;
 use super::activity::{Faults, append, append_translated, correlation, gather};
 use super::intern::Interner;
@@ -78,13 +80,19 @@ impl ApiTable {
         }
         let mut doubled = Vec::new();
         let mut first = 0;
+        // The calls that start together: two or three, but a damaged column may say so of all.
+        let mut seen = FxHashSet::default();
         for row in 1..self.len() {
             if self.start[row] != self.start[first] {
                 first = row;
+                seen.clear();
                 continue;
             }
             let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
-            if self.correlation[row] != NONE && (first..row).any(|other| key(other) == key(row)) {
+            if seen.is_empty() {
+                seen.insert(key(first));
+            }
+            if !seen.insert(key(row)) && self.correlation[row] != NONE {
                 doubled.push(row as u32);
             }
         }
