@@ -106,7 +106,7 @@ pub(super) fn find<'a>(
         let gap = &mut gaps[of.gap as usize];
         let (began, returned) = (api.start()[of.call as usize], api.end()[of.call as usize]);
         (gap.cause, gap.call) = if began >= gap.start {
-            host.before(of.call, gap.start).cause(gap.end - gap.start, silence)
+            host.before(of.call, gap.start, gap.end).cause(gap.end - gap.start, silence)
         } else if returned >= gap.start || gap.end - began <= latency {
             // Under way when the GPU ran dry, or as fast as a launch can be.
             (Cause::Launch, NONE)

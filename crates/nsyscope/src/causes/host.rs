@@ -88,12 +88,14 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What the thread of call `launch` did from `dry` until that call began.
-    pub(super) fn before(&self, launch: u32, dry: i64) -> Before {
+    /// What the thread of call `launch` did from `dry` until that call began, or until the GPU ran
+    /// again at `wet`: where the clocks disagree a call may begin after what it launched.
+    pub(super) fn before(&self, launch: u32, dry: i64, wet: i64) -> Before {
         let api = self.trace.api();
-        let until = api.start()[launch as usize];
+        let until = api.start()[launch as usize].min(wet);
         let rows = &self.rows[api.thread()[launch as usize] as usize];
-        let at = rows.partition_point(|&row| row < launch);
+        // Calls after that are those of other gaps: each is looked at for one gap.
+        let at = rows.partition_point(|&row| row < launch && api.start()[row as usize] <= until);
         let mut out = Before::default();
         // Backwards: silence is between a call's end and the start of the one behind it.
         let mut next = until;
