@@ -88,7 +88,7 @@ fn main() {
                 }
             };
             let read = begin.elapsed();
-            let options = ReportOptions::new().threads(1).samples();
+            let options = ReportOptions::new().samples();
             let report = Report::new(&run, &Classifier::builtin(), &options).expect("a report");
             let analysed = begin.elapsed();
             let bytes = serde_json::to_string(&report).expect("JSON").len();

@@ -46,7 +46,7 @@ pub fn pages(bytes: &[u8]) {
     match as_it_is {
         Ok(trace) => {
             let run = Run::new(vec![trace]);
-            match Report::new(&run, &Classifier::builtin(), &ReportOptions::new().threads(1)) {
+            match Report::new(&run, &Classifier::builtin(), &ReportOptions::new()) {
                 Ok(report) => check_report(&report),
                 Err(error) => check_error(&error),
             }

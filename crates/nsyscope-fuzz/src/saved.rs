@@ -21,7 +21,7 @@ static CLASSIFIER: LazyLock<Classifier> = LazyLock::new(Classifier::builtin);
 fn report(plan: &DecodeRun) -> Value {
     let capture = decode_run(plan).write().expect("the capture can be written");
     let run = Run::open([capture.path()], &OpenOptions::new().threads(1)).expect("it can be read");
-    let options = ReportOptions::new().threads(1).samples();
+    let options = ReportOptions::new().samples();
     let report = Report::new(&run, &CLASSIFIER, &options).expect("it can be analysed");
     serde_json::to_value(&report).expect("JSON can be written")
 }

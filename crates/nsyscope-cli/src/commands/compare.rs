@@ -132,9 +132,6 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(global: &'a Global, model: &ModelSource, steps: &StepSource) -> Result<Self> {
         let mut options = ReportOptions::new().samples().steps(super::steps::options(steps)?);
-        if let Some(threads) = global.threads {
-            options = options.threads(usize::from(threads));
-        }
         if let Some(deployment) = super::deployment::read(&model.deployment)? {
             options = options.deployment(deployment);
         }

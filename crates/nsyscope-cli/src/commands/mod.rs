@@ -64,34 +64,28 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Opens captures, with progress where it is wanted.
-fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
-    let bar = Bar::new(global);
+/// How captures are opened: with progress where it is wanted.
+fn open_options(global: &Global, paths: &[PathBuf]) -> OpenOptions {
     let mut options = OpenOptions::new();
     if let Some(threads) = global.threads {
         options = options.threads(usize::from(threads));
     }
-    if let Some(bar) = &bar {
-        options = options.progress(bar.clone());
+    if let Some(bar) = Bar::new(global) {
+        bar.files(paths);
+        options = options.progress(bar);
     }
-    paths
-        .iter()
-        .map(|path| {
-            if let Some(bar) = &bar {
-                bar.file(path);
-            }
-            Ok(Capture::open_with(path, &options)?)
-        })
-        .collect()
+    options
+}
+
+/// Opens captures.
+fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
+    let options = open_options(global, paths);
+    paths.iter().map(|path| Ok(Capture::open_with(path, &options)?)).collect()
 }
 
 /// Opens and reads captures of one run.
-fn read(global: &Global, paths: &[PathBuf], options: ReadOptions) -> Result<Run> {
-    let traces = open(global, paths)?
-        .iter()
-        .map(|capture| capture.read_with(&options))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Run::new(traces))
+fn read(global: &Global, paths: &[PathBuf], wanted: ReadOptions) -> Result<Run> {
+    Ok(Run::open_with(paths, &open_options(global, paths), &wanted)?)
 }
 
 /// The built-in rules, with the user's before them.

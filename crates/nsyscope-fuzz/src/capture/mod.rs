@@ -92,7 +92,7 @@ fn ask(plan: &Plan) {
         Ok(run) => run,
         Err(error) => return check_error(&error),
     };
-    let plain = ReportOptions::new().threads(1).samples().steps(plan.steps.clone());
+    let plain = ReportOptions::new().samples().steps(plan.steps.clone());
     let report = Report::new(&run, &CLASSIFIER, &plain);
     match &report {
         Ok(report) => {
@@ -194,7 +194,7 @@ fn details(run: &Run, plan: &Plan) {
             check_text(&typical.to_text(&ViewOptions::new()));
         }
     }
-    let options = ReportOptions::new().threads(1).steps(plan.steps.clone());
+    let options = ReportOptions::new().steps(plan.steps.clone());
     match Annotated::new(run, &CLASSIFIER, &options) {
         Ok(all) => {
             for table in TableKind::ALL {

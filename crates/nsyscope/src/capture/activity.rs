@@ -202,8 +202,9 @@ impl Faults {
             self.reversed_ns = self.reversed_ns.saturating_add(start.saturating_sub(end));
             return None;
         }
-        // No clock reaches 2^61 ns (73 years); beyond it differences and sums would overflow.
-        if start.unsigned_abs() > 1 << 61 || end.unsigned_abs() > 1 << 61 {
+        // No clock reaches 2^61 ns (73 years), begins two years after its events or sees work of a
+        // hundred days; beyond it differences and sums would overflow.
+        if start < -(1 << 56) || end > 1 << 61 || end - start > 1 << 53 {
             self.unreadable += 1;
             return None;
         }

@@ -8,6 +8,7 @@ use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{Row, RowSink, Whole, scan};
+use super::trace::Trace;
 use crate::Result;
 use crate::health::{Code, Health};
 
@@ -104,6 +105,40 @@ impl ApiTable {
             self.keep(&keep);
             note_doubled(table, doubled.len() as u64, health);
         }
+    }
+}
+
+/// The rows of the table of calls by thread, each thread's in order of start.
+pub(crate) struct CallsByThread {
+    /// Where each thread's rows begin, and where the last one's end.
+    bounds: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl CallsByThread {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let threads = trace.api().thread();
+        let mut bounds = vec![0; trace.threads().len() + 1];
+        for &thread in threads {
+            bounds[thread as usize + 1] += 1;
+        }
+        for thread in 1..bounds.len() {
+            bounds[thread] += bounds[thread - 1];
+        }
+        let mut next = bounds.clone();
+        let mut rows = vec![0; threads.len()];
+        for (row, &thread) in threads.iter().enumerate() {
+            let at = &mut next[thread as usize];
+            rows[*at] = row as u32;
+            *at += 1;
+        }
+        Self { bounds, rows }
+    }
+
+    /// The rows of one thread, ascending.
+    pub(crate) fn of(&self, thread: u32) -> &[u32] {
+        let thread = thread as usize;
+        &self.rows[self.bounds[thread]..self.bounds[thread + 1]]
     }
 }
 

@@ -27,6 +27,7 @@ mod trace;
 mod trust;
 
 pub use activity::ActivityColumns;
+pub(crate) use api::CallsByThread;
 pub use api::{ApiKind, ApiName, ApiTable};
 pub use graphs::GraphTable;
 pub use info::{CaptureInfo, RankInfo, TableInfo};

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use super::schema::Schema;
+use crate::parallel::Threads;
 use crate::{Error, ErrorKind, Result};
 
 /// Told how far a long read has come; called from several threads.
@@ -48,6 +49,12 @@ impl OpenOptions {
         self
     }
 
+    /// The threads that were asked for, else one for each core.
+    pub(crate) fn threads_or_cores(&self) -> Threads {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Threads::new(self.threads.unwrap_or_else(cores))
+    }
+
     /// Reports progress to `progress`.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
@@ -73,7 +80,10 @@ pub(crate) struct Source {
     _temporary: Option<TempPath>,
     size_bytes: u64,
     progress: Option<Arc<dyn Progress>>,
-    threads: usize,
+    /// What analyses may use,
+    threads: Threads,
+    /// and what reading does: less where several captures are read side by side.
+    reading: Threads,
 }
 
 impl std::fmt::Debug for Capture {
@@ -138,18 +148,22 @@ impl Capture {
                 .with_source(error)
         })?;
         schema.require_nsys()?;
-        let threads = options
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let source = Source {
             path: path.to_owned(),
             database,
             _temporary: temporary,
             size_bytes,
             progress: options.progress.clone(),
-            threads,
+            threads: options.threads_or_cores(),
+            reading: options.threads_or_cores(),
         };
         Ok(Self { source, connection, schema })
+    }
+
+    /// Reads with so many threads, whatever analyses may use.
+    pub(crate) fn reading_with(mut self, threads: Threads) -> Self {
+        self.source.reading = threads;
+        self
     }
 
     /// The file as it was given.
@@ -214,8 +228,12 @@ impl Capture {
 }
 
 impl Source {
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> Threads {
         self.threads
+    }
+
+    pub(crate) fn reading(&self) -> Threads {
+        self.reading
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {

@@ -22,6 +22,7 @@ use super::target::{
 };
 use super::{NONE, completeness, trust};
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 use crate::{Error, ErrorKind, Result};
 
 pub(crate) const KERNEL: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -147,6 +148,7 @@ pub struct Trace {
     captured: Captured,
     health: Health,
     recorded: Vec<(String, String)>,
+    threads_at_work: Threads,
 }
 
 /// Which kinds of rows the export has a table for: absence is not zero.
@@ -392,30 +394,36 @@ impl<'c> Reader<'c> {
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
         let launches = LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len());
+        let at_work = capture.source().reading();
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
-            columns.launch = columns
-                .correlation
-                .iter()
-                .zip(&columns.stream)
-                .map(|(&correlation, &stream)| {
-                    launches.row(streams[stream as usize].process, correlation)
-                })
-                .collect();
+            columns.launch = at_work.column(columns.len(), |row| {
+                let process = streams[columns.stream[row] as usize].process;
+                launches.row(process, columns.correlation[row])
+            });
         };
         join(&mut kernels);
         join(&mut memcpys);
         join(&mut memsets);
         join(&mut graphs);
         join(&mut syncs);
+        drop(launches);
 
         // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
         let in_order = |stream: u32| streams[stream as usize].stream >= 0;
         let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
-        trust::set_apart(&mut kernels, KERNEL, &api, in_order, node, health);
-        trust::set_apart(&mut memcpys, MEMCPY, &api, in_order, MemcpyTable::in_graph, health);
-        trust::set_apart(&mut memsets, MEMSET, &api, in_order, |_, _| true, health);
-        trust::set_apart(&mut graphs, GRAPH, &api, in_order, |_, _| false, health);
+        trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
+        trust::set_apart(
+            &mut memcpys,
+            MEMCPY,
+            &api,
+            at_work,
+            in_order,
+            MemcpyTable::in_graph,
+            health,
+        );
+        trust::set_apart(&mut memsets, MEMSET, &api, at_work, in_order, |_, _| true, health);
+        trust::set_apart(&mut graphs, GRAPH, &api, at_work, in_order, |_, _| false, health);
 
         let captured = Captured {
             kernels: schema.table(KERNEL).is_some(),
@@ -449,6 +457,7 @@ impl<'c> Reader<'c> {
             captured,
             health: self.health,
             recorded,
+            threads_at_work: capture.source().threads(),
         };
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
@@ -584,6 +593,10 @@ impl Trace {
     /// What nsys recorded of the profiled command, raw: it may hold secrets and is printed nowhere.
     pub(crate) fn recorded(&self) -> &[(String, String)] {
         &self.recorded
+    }
+    /// The threads that it was read with, and that analyses of it may use.
+    pub(crate) fn threads_at_work(&self) -> Threads {
+        self.threads_at_work
     }
     /// The kernels.
     pub fn kernels(&self) -> &KernelTable {
