@@ -123,12 +123,9 @@ fn stages(criterion: &mut Criterion, run: &Run) -> Result<()> {
     analyse.bench_function("collectives", |b| b.iter(|| collectives(run, &classes)));
     analyse.bench_function("causes of idle time", |b| b.iter(|| Idle::find(run, &steps, &times)));
     let options = ReportOptions::new().deployment(deployment).model(context);
-    for threads in [1, 2] {
-        let options = options.clone().threads(threads);
-        analyse.bench_function(format!("the whole report, {threads} threads"), |b| {
-            b.iter(|| Report::new(run, &classifier, &options));
-        });
-    }
+    analyse.bench_function("the whole report", |b| {
+        b.iter(|| Report::new(run, &classifier, &options));
+    });
     analyse.finish();
 
     let matched = collectives(run, &classes);

@@ -67,7 +67,7 @@ impl Deployment {
                 let place = &flag.place;
                 let place =
                     if place.is_unknown() { String::new() } else { format!("  ({place:#})") };
-                let _ = writeln!(out, "  {}{place}", printable(&flag.name));
+                let _ = writeln!(out, "  {}{}", printable(&flag.name), printable(&place));
             }
         }
         if !self.warnings.is_empty() {
@@ -95,7 +95,8 @@ impl Deployment {
             let _ = writeln!(out, "\nModel overrides: `{}`", printable(&overrides));
         }
         if !self.unknown_flags.is_empty() {
-            let flags = self.unknown_flags.iter().map(|flag| format!("`{}`", printable(&flag.name)));
+            let flags =
+                self.unknown_flags.iter().map(|flag| format!("`{}`", printable(&flag.name)));
             let _ = writeln!(out, "\nUnknown flags: {}", flags.collect::<Vec<_>>().join(", "));
         }
         if !self.warnings.is_empty() {
