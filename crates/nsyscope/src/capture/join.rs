@@ -86,14 +86,17 @@ impl LaunchIndex {
     ) -> Self {
         let ranks: Vec<u8> = names.iter().map(|name| rank(name.kind)).collect();
         let calls = Calls { api, ranks: &ranks, process_of_thread };
+        let bounds = calls.bounds(processes, threads);
         // A pass over all calls for each process is more work than one for all of them, but work
         // that can be shared out.
         if processes <= 2 * threads.count() {
-            let all = (0..processes as u32).map(|process| process..process + 1).collect();
-            let found = threads.map_all(all, |_, process| calls.index(process));
+            let found = threads.map(processes, |process| {
+                let process = process as u32;
+                calls.index(process..process + 1, &bounds[process as usize..][..1])
+            });
             return Self { processes: found.into_iter().flatten().collect() };
         }
-        Self { processes: calls.index(0..processes as u32) }
+        Self { processes: calls.index(0..processes as u32, &bounds) }
     }
 
     /// The API row with this id in this process; [`NONE`] if there is none.
@@ -111,6 +114,11 @@ impl LaunchIndex {
     }
 }
 
+/// The lowest and highest id of a process, and how many of its calls have one.
+type Bounds = (u32, u32, usize);
+
+const NO_BOUNDS: Bounds = (u32::MAX, 0, 0);
+
 /// The calls that are indexed.
 #[derive(Clone, Copy)]
 struct Calls<'a> {
@@ -121,8 +129,27 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// The indices of a range of processes.
-    fn index(self, processes: Range<u32>) -> Vec<ProcessIndex> {
+    /// The lowest and highest id of each process, and how many calls have one.
+    fn bounds(self, processes: usize, threads: Threads) -> Vec<Bounds> {
+        let parts = threads.ranges(self.api.len(), |range| {
+            let mut bounds = vec![NO_BOUNDS; processes];
+            let ids = self.api.correlation[range.clone()].iter().zip(&self.api.thread[range]);
+            for (&correlation, &thread) in ids.filter(|(correlation, _)| **correlation != NONE) {
+                let of = &mut bounds[self.process_of_thread[thread as usize] as usize];
+                *of = (of.0.min(correlation), of.1.max(correlation), of.2 + 1);
+            }
+            bounds
+        });
+        let mut bounds = vec![NO_BOUNDS; processes];
+        for (of, more) in parts.iter().flat_map(|part| (0..).zip(part)) {
+            let of: &mut Bounds = &mut bounds[of];
+            *of = (of.0.min(more.0), of.1.max(more.1), of.2 + more.2);
+        }
+        bounds
+    }
+
+    /// The indices of a range of processes, whose bounds are given.
+    fn index(self, processes: Range<u32>, bounds: &[Bounds]) -> Vec<ProcessIndex> {
         let api = self.api;
         // Row, number among the processes, and id of each call that has one.
         let calls = || {
@@ -134,16 +161,9 @@ impl Calls<'_> {
                 },
             )
         };
-        let mut bounds = vec![(u32::MAX, 0u32, 0usize); processes.len()];
-        for (_, process, correlation) in calls() {
-            let (low, high, count) = &mut bounds[process];
-            *low = (*low).min(correlation);
-            *high = (*high).max(correlation);
-            *count += 1;
-        }
         let mut indexes: Vec<ProcessIndex> = bounds
-            .into_iter()
-            .map(|(low, high, count)| {
+            .iter()
+            .map(|&(low, high, count)| {
                 let span = u64::from(high.saturating_sub(low)) + 1;
                 // A quarter of a byte an id of the span, against some sixteen for each in a map.
                 if count > 0 && span <= 64 * count as u64 + 65_536 {
