@@ -3,8 +3,10 @@
 mod common;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use common::{fixture, run};
+use nsyscope_testkit::scale::{Scale, ranks as scale_ranks};
 
 /// A model, a unit and everything that a report, its steps and a comparison can hold.
 fn line(words: &str, threads: &str) -> Vec<OsString> {
@@ -96,4 +98,38 @@ fn with_a_configuration_and_a_deployment() {
             assert!(answer(words, threads) == first, "{words} with {threads} threads");
         }
     }
+}
+
+/// Small captures are analysed by one thread, whatever is asked for: these are large enough to be
+/// shared out among several, by rank, by parts of rows and by capture.
+#[test]
+fn captures_that_several_threads_look_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("large.sqlite");
+    let source = unpacked(folder.path(), "d7_kimi_tp2");
+    Scale::kernels(90_000).write(source, &large).unwrap();
+    let inputs = ["c9_rank0", "c9_rank1"].map(|name| unpacked(folder.path(), name));
+    let ranks = scale_ranks(&inputs, 4, Scale::kernels(20_000), &folder.path().join("ranks")).unwrap();
+    let model = nsyscope_testkit::fixtures::folder().join("../models/kimi-k2.5-like.json");
+    for captures in [&[large][..], &ranks] {
+        let answer = |threads: &str| {
+            let mut words: Vec<OsString> = vec!["report".into()];
+            words.extend(captures.iter().map(OsString::from));
+            words.extend(["--format", "json", "--config"].map(OsString::from));
+            words.extend([model.clone().into(), "--threads".into(), threads.into()]);
+            run(words).answer()
+        };
+        let first = answer("1");
+        for threads in ["2", "3", "7", "2"] {
+            assert!(answer(threads) == first, "{captures:?} with {threads} threads");
+        }
+    }
+}
+
+/// The fixture as a plain SQLite file.
+fn unpacked(folder: &Path, name: &str) -> PathBuf {
+    let path = folder.join(format!("{name}.sqlite"));
+    let packed = std::fs::read(fixture(name)).unwrap();
+    std::fs::write(&path, zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    path
 }

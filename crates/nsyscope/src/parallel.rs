@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(out.len(), 10);
             assert_eq!(threads.join(|| 1, || 2), (1, 2));
             for length in [0, 1, 1000, (1 << 16) + 7] {
-                let sums = threads.ranges(length, |range| range.sum::<usize>());
+                let sums = threads.ranges(length, Iterator::sum::<usize>);
                 assert_eq!(sums.iter().sum::<usize>(), length * length.saturating_sub(1) / 2);
                 let column = threads.column(length, |row| row as u32);
                 assert!(column.iter().enumerate().all(|(row, &value)| row == value as usize));

@@ -45,6 +45,9 @@ pub struct Run {
     health: Health,
 }
 
+/// A run of fewer rows is analysed in a few milliseconds.
+const SMALL: usize = 1 << 14;
+
 impl Run {
     /// Opens and reads captures; they keep the given order.
     ///
@@ -152,8 +155,14 @@ impl Run {
         self.rank_of_stream[file][stream as usize]
     }
 
-    /// The threads that analyses of the run may use: those that its captures were read with.
+    /// The threads that analyses of the run may use: those that its captures were read with, or
+    /// one where another takes longer to begin than all the work.
     pub(crate) fn threads(&self) -> Threads {
+        let rows: usize =
+            self.traces.iter().map(|trace| trace.activity_count() + trace.api().len()).sum();
+        if rows < SMALL {
+            return Threads::default();
+        }
         self.traces.iter().map(Trace::threads_at_work).max().unwrap_or_default()
     }
 

@@ -32,6 +32,7 @@ pub fn capture(bytes: &[u8]) {
 }
 
 /// Which questions are asked, of which files. Not all are asked of each: pictures take most time.
+#[allow(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 struct Plan {
     files: Vec<PathBuf>,
     steps: StepOptions,

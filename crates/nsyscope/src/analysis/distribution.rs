@@ -207,7 +207,7 @@ mod tests {
             let mut all: Vec<i64> = Vec::new();
             let (mut one, mut other) = (Durations::default(), Durations::default());
             for (at, &ns) in values.iter().enumerate() {
-                for _ in 0..often * MANY / values.len() + 1 {
+                for _ in 0..=often * MANY / values.len() {
                     all.push(ns);
                     if at < split { one.push(ns) } else { other.push(ns) }
                 }

@@ -24,12 +24,15 @@ pub trait Progress: Send + Sync {
     fn step(&self, what: &str);
 }
 
+/// Is told the path of a temporary file.
+type Told = Arc<dyn Fn(&Path) + Send + Sync>;
+
 /// How captures are opened and read.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     threads: Option<usize>,
     progress: Option<Arc<dyn Progress>>,
-    temporary: Option<Arc<dyn Fn(&Path) + Send + Sync>>,
+    temporary: Option<Told>,
 }
 
 impl std::fmt::Debug for OpenOptions {
