@@ -10,12 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use super::schema::Schema;
-<<<<<<< HEAD
 use super::snapshot::Snapshot;
 use super::unpack::{decompress, export};
-=======
 use crate::parallel::Threads;
->>>>>>> main
 use crate::{Error, ErrorKind, Result};
 
 /// Told how far a long read has come; called from several threads.
@@ -194,7 +191,6 @@ impl Capture {
         Ok(Self { source, connection, schema })
     }
 
-<<<<<<< HEAD
     /// What was read, if the file is still what it was; an error that names the file.
     pub(crate) fn confirmed<T>(&self, result: Result<T>) -> Result<T> {
         match &self.source.snapshot {
@@ -202,12 +198,12 @@ impl Capture {
             None => result,
         }
         .map_err(|error| error.in_file(self.path()))
-=======
+    }
+
     /// Reads with so many threads, whatever analyses may use.
     pub(crate) fn reading_with(mut self, threads: Threads) -> Self {
         self.source.reading = threads;
         self
->>>>>>> main
     }
 
     /// The file as it was given.
@@ -405,9 +401,7 @@ fn identify(path: &Path) -> Result<(Content, Snapshot)> {
     };
     let snapshot = Snapshot::take(path, &metadata).map_err(unreadable)?;
     let mut head = Vec::with_capacity(512);
-    File::open(path)
-        .and_then(|file| file.take(512).read_to_end(&mut head))
-        .map_err(unreadable)?;
+    File::open(path).and_then(|file| file.take(512).read_to_end(&mut head)).map_err(unreadable)?;
     if head.starts_with(SQLITE_MAGIC) {
         return Ok((Content::Sqlite, snapshot));
     }

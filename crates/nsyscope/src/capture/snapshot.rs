@@ -31,7 +31,12 @@ impl State {
     fn of(path: &Path, metadata: &Metadata) -> io::Result<Self> {
         let mut head = Vec::new();
         File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
-        Ok(Self { bytes: metadata.len(), modified: metadata.modified().ok(), id: id(metadata), head })
+        Ok(Self {
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+            id: id(metadata),
+            head,
+        })
     }
 }
 

@@ -152,7 +152,8 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
         capture.each_row("TARGET_INFO_CUDA_GPU", &sql, |row| {
             let mut gpu = gpu(row);
             // This table's bandwidth is in kB/s, as CUPTI's device record has it.
-            gpu.memory_bandwidth_bytes_per_s = gpu.memory_bandwidth_bytes_per_s.and_then(|v| v.checked_mul(1000));
+            gpu.memory_bandwidth_bytes_per_s =
+                gpu.memory_bandwidth_bytes_per_s.and_then(|v| v.checked_mul(1000));
             let pid = row.get::<_, Option<i64>>(8).ok().flatten().unwrap_or(0);
             out.mappings.push(DeviceMapping { pid: pid as u32, ordinal: gpu.id, gpu_id: gpu.id });
             if had {
