@@ -1,11 +1,12 @@
 //! A run: one or more captures of the same execution, and the ranks in them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::Result;
-use crate::capture::{Capture, Gpu, NONE, OpenOptions, ReadOptions, Trace};
+use crate::capture::{Capture, Gpu, NONE, OpenOptions, ReadOptions, Stream, Trace};
 use crate::health::{Code, Health};
 use crate::parallel::Threads;
 
@@ -121,26 +122,17 @@ impl Run {
             }
         }
         note_repeated(&traces, &ranks, &mut health);
-        let rank_of_stream = traces
-            .iter()
-            .enumerate()
-            .map(|(file, trace)| {
-                trace
-                    .streams()
-                    .iter()
-                    .map(|stream| {
-                        ranks
-                            .iter()
-                            .find(|rank| {
-                                rank.file == file
-                                    && rank.process == stream.process
-                                    && rank.device == stream.device
-                            })
-                            .map_or(NONE, |rank| rank.rank)
-                    })
-                    .collect()
-            })
-            .collect();
+        // Ranks are sorted by exactly this.
+        let rank_at = |file: usize, stream: &Stream| {
+            let wanted = (file, stream.device, stream.process);
+            ranks
+                .binary_search_by_key(&wanted, |rank| (rank.file, rank.device, rank.process))
+                .map_or(NONE, |rank| rank as u32)
+        };
+        let of_file = |(file, trace): (usize, &Trace)| {
+            trace.streams().iter().map(|stream| rank_at(file, stream)).collect()
+        };
+        let rank_of_stream = traces.iter().enumerate().map(of_file).collect();
         Self { traces, ranks, rank_of_stream, health }
     }
 
@@ -189,19 +181,15 @@ fn active_streams(trace: &Trace) -> impl Iterator<Item = usize> {
 
 /// Two inputs that hold the same process of the same session would count its work twice.
 fn note_repeated(traces: &[Trace], ranks: &[Rank], health: &mut Health) {
-    for (i, a) in ranks.iter().enumerate() {
-        let repeated = ranks[..i].iter().any(|b| {
-            let (one, other) = (&traces[a.file], &traces[b.file]);
-            a.file != b.file
-                && (a.pid, a.device, &a.host) == (b.pid, b.device, &b.host)
-                && a.pid != 0
-                && one.metadata().session_id == other.metadata().session_id
-                && one.span() == other.span()
-        });
-        if repeated {
+    let sessions: Vec<_> =
+        traces.iter().map(|trace| (&trace.metadata().session_id, trace.span())).collect();
+    let mut seen = BTreeMap::new();
+    for rank in ranks.iter().filter(|rank| rank.pid != 0) {
+        let key = (rank.pid, rank.device, &rank.host, sessions[rank.file]);
+        if *seen.entry(key).or_insert(rank.file) != rank.file {
             health.note(
                 Code::RankTwice,
-                &format!("process {} device {}", a.pid, a.device),
+                &format!("process {} device {}", rank.pid, rank.device),
                 1,
                 "two inputs hold the same process and time: its work is counted twice; name each capture once",
             );

@@ -190,12 +190,12 @@ impl Plot<'_> {
     }
 
     fn grid(&mut self, top: f64, bottom: f64) {
-        let span = self.scene.end_ns - self.scene.start_ns;
-        let offset = self.scene.start_ns - self.scene.origin_ns;
+        let span = (self.scene.end_ns - self.scene.start_ns) as f64;
+        let offset = (self.scene.start_ns - self.scene.origin_ns) as f64;
         // Times far from zero would be long numbers that differ in their last digits.
-        let relative = offset > 2 * span;
+        let relative = offset > 2.0 * span;
         let zero = if relative { self.scene.start_ns } else { self.scene.origin_ns };
-        let (unit, length) = axis::time_unit(if relative { span } else { offset + span } as f64);
+        let (unit, length) = axis::time_unit(if relative { span } else { offset + span });
         let from = (self.scene.start_ns - zero) as f64 / length;
         let until = (self.scene.end_ns - zero) as f64 / length;
         let drawing = &mut self.begun.drawing;

@@ -118,7 +118,7 @@ pub(crate) const ANALYSIS_DETAILS: Table<AnalysisRow> = Table {
     until: Schema::V2026_2,
     columns: &[
         col("globalVid", Ty::IntNotNull, |_| Cell::Int(VM)),
-        col("duration", Ty::IntNotNull, |r| Cell::Int(r.stop - r.start)),
+        col("duration", Ty::IntNotNull, |r| Cell::Int(r.stop.wrapping_sub(r.start))),
         col("startTime", Ty::IntNotNull, |r| Cell::Int(r.start)),
         col("stopTime", Ty::IntNotNull, |r| Cell::Int(r.stop)),
     ],

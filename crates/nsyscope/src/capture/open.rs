@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
@@ -298,7 +299,14 @@ impl Source {
 
     /// SQLite's complaint about a table, as an error that names both.
     pub(crate) fn table_error(&self, table: &str, error: rusqlite::Error) -> Error {
-        Error::new(ErrorKind::Corrupt, format!("SQLite cannot read it: {error}"))
+        let message = match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => {
+                "reading it does not end: it is a view, or damaged, and leads round in circles"
+                    .into()
+            }
+            _ => format!("SQLite cannot read it: {error}"),
+        };
+        Error::new(ErrorKind::Corrupt, message)
             .in_file(&self.path)
             .at(format!("table `{table}`"))
             .with_hint(
@@ -326,8 +334,10 @@ fn connect(database: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let size = std::fs::metadata(database).map_or(0, |metadata| metadata.len());
     let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open_with_flags(&uri, flags)?;
+        let mut connection = Connection::open_with_flags(&uri, flags)?;
+        limit(&mut connection, size)?;
         // Temporary structures (none are planned) stay in memory; foreign SQL in a
         // hostile schema gets no extra powers.
         connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;")?;
@@ -336,6 +346,27 @@ fn connect(database: &Path) -> Result<Connection> {
     open().map_err(|error| {
         Error::new(ErrorKind::Io, format!("SQLite cannot open it: {error}")).with_source(error)
     })
+}
+
+/// Steps of SQLite's virtual machine for a file of no size, and for each byte of a file. A row takes
+/// tens of steps and of bytes; what takes many times as many is a view that goes on for ever, or a
+/// damaged tree whose pages hold each other.
+const STEPS: u64 = 1 << 26;
+const STEPS_PER_BYTE: u64 = 16;
+
+/// Steps between two looks at how many there were.
+const STEPS_AT_ONCE: u64 = 1 << 20;
+
+/// Ends what no sound file of this size needs: work without end, values larger than the file.
+fn limit(connection: &mut Connection, size: u64) -> rusqlite::Result<()> {
+    let mut left = (STEPS + size.saturating_mul(STEPS_PER_BYTE)) / STEPS_AT_ONCE;
+    let spend = move || {
+        left = left.saturating_sub(1);
+        left == 0
+    };
+    connection.progress_handler(STEPS_AT_ONCE as i32, Some(spend))?;
+    let longest = size.clamp(16 << 20, 1_000_000_000);
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, longest as i32).map(drop)
 }
 
 #[cfg(unix)]

@@ -365,6 +365,7 @@ impl<'c> Reader<'c> {
 
         let thread_ids = self.threads.into_keys();
         let stream_keys = self.streams.into_keys();
+        check_ranks(&stream_keys)?;
         let (processes, index) = processes(capture, &thread_ids, &stream_keys)?;
         let threads: Vec<Thread> = thread_ids
             .iter()
@@ -407,8 +408,9 @@ impl<'c> Reader<'c> {
         }
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
-        let launches = LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len());
         let at_work = capture.source().reading();
+        let launches =
+            LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len(), at_work);
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
             columns.launch = at_work.column(columns.len(), |row| {
@@ -478,6 +480,27 @@ impl<'c> Reader<'c> {
         trace.health.merge(&noted);
         Ok(trace)
     }
+}
+
+/// The most ranks that one capture is taken to hold: far above the GPUs of any machine, times the
+/// processes that use each. Work is done for every rank.
+const MOST_RANKS: usize = 1024;
+
+/// Refuses a capture whose rows name more devices of processes than can be.
+fn check_ranks(streams: &[StreamKey]) -> Result<()> {
+    let mut places: Vec<(i64, i64)> = streams.iter().map(|s| (s.global_pid, s.device)).collect();
+    places.sort_unstable();
+    places.dedup();
+    if places.len() <= MOST_RANKS {
+        return Ok(());
+    }
+    let message = format!(
+        "its rows name {} devices of processes, and no capture holds more than {MOST_RANKS}",
+        places.len()
+    );
+    Err(Error::new(ErrorKind::Corrupt, message)
+        .at("columns `globalPid` and `deviceId`")
+        .with_hint("the file is damaged; export the report again"))
 }
 
 fn kernel_names(keys: &[NameKey], strings: &super::activity::IdMap<Box<str>>) -> Vec<KernelName> {

@@ -103,7 +103,7 @@ pub(super) fn find<'a>(
         } else {
             let (began, returned) = (api.start()[call as usize], api.end()[call as usize]);
             if began >= start {
-                host.before(call, start, &mut cursor).cause(end - start, silence)
+                host.before(call, start, end, &mut cursor).cause(end - start, silence)
             } else if returned >= start || end - began <= latency {
                 // Under way when the GPU ran dry, or as fast as a launch can be.
                 (Cause::Launch, NONE)

@@ -117,14 +117,19 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What the thread of call `launch` did from `dry` until that call began. `cursor` is where the
-    /// thread of the last one was: launches are asked about in about their order.
-    pub(super) fn before(&self, launch: u32, dry: i64, cursor: &mut Cursor) -> Before {
+    /// What the thread of call `launch` did from `dry` until that call began, or until the GPU ran
+    /// again at `wet`: where the clocks disagree a call may begin after what it launched. `cursor` is
+    /// where the thread of the last one was: launches are asked about in about their order.
+    pub(super) fn before(&self, launch: u32, dry: i64, wet: i64, cursor: &mut Cursor) -> Before {
         let api = self.trace.api();
-        let until = api.start()[launch as usize];
+        let until = api.start()[launch as usize].min(wet);
         let thread = api.thread()[launch as usize];
         let rows = self.rows.of(thread);
-        let at = cursor.find(thread, rows, launch);
+        let mut at = cursor.find(thread, rows, launch);
+        if until == wet {
+            // Later calls are those of other gaps: each is looked at for one.
+            at = rows[..at].partition_point(|&row| api.start()[row as usize] <= wet);
+        }
         let mut out = Before::default();
         // Backwards: silence is between a call's end and the start of the one behind it.
         let mut next = until;

@@ -67,7 +67,7 @@ impl Deployment {
                 let place = &flag.place;
                 let place =
                     if place.is_unknown() { String::new() } else { format!("  ({place:#})") };
-                let _ = writeln!(out, "  {}{place}", printable(&flag.name));
+                let _ = writeln!(out, "  {}{}", printable(&flag.name), printable(&place));
             }
         }
         if !self.warnings.is_empty() {

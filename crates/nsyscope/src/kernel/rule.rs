@@ -295,8 +295,12 @@ impl Pattern {
     }
 }
 
+/// What a pattern may take once compiled. The largest builtin one takes a fraction of it; a few
+/// nested repetitions would take the crate's own 10 MB, for every rule of a file.
+const MOST_BYTES: usize = 256 << 10;
+
 fn compile(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).unicode(false).build()
+    RegexBuilder::new(text).unicode(false).size_limit(MOST_BYTES).build()
 }
 
 impl Serialize for Pattern {

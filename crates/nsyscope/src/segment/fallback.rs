@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashSet;
+
 use super::passes::{LONG_IDLE_NS, anchors};
 use super::pick::mode;
 use super::roles::{GRAPH, Role, SEND_RECV};
@@ -41,19 +43,19 @@ pub(super) fn graph_steps(trace: &Trace, sequence: &Sequence) -> Vec<Range<usize
     alone.dedup();
     let is_alone = |graph: &(bool, i64)| alone.binary_search(graph).is_ok();
     let mut out: Vec<Range<usize>> = Vec::new();
-    let mut pieces: Vec<(bool, i64)> = Vec::new();
+    let mut pieces: FxHashSet<(bool, i64)> = FxHashSet::default();
+    let mut after_alone = false;
     for replay in replays {
-        let new = pieces.is_empty()
-            || is_alone(&replay.graph)
-            || pieces.contains(&replay.graph)
-            || pieces.iter().any(is_alone);
+        let by_itself = is_alone(&replay.graph);
+        let new = pieces.is_empty() || by_itself || after_alone || pieces.contains(&replay.graph);
         if let (false, Some(last)) = (new, out.last_mut()) {
             last.end = last.end.max(replay.range.end);
         } else {
-            pieces.clear();
+            pieces = FxHashSet::default();
             out.push(replay.range);
         }
-        pieces.push(replay.graph);
+        after_alone = by_itself;
+        pieces.insert(replay.graph);
     }
     // Ranges of replays that overlap on the GPU must not share activities.
     for i in 1..out.len() {

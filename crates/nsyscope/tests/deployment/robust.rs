@@ -86,6 +86,25 @@ fn what_is_no_text_or_too_large() {
 }
 
 #[test]
+fn no_view_holds_control_characters() {
+    let hostile = "\u{1b}]0;title\u{7}\u{9b}2J";
+    let mut seen = 0;
+    for line in [
+        format!("vllm serve m --no-such-flag{hostile} 1"),
+        format!("vllm serve m --hf-overrides '{{\"a\": \"\u{9b}2J\u{7f}\"}}'"),
+        format!("vllm serve m --port '{hostile}' 'x{hostile}y'"),
+        format!("'A{hostile}=1' NCCL_ALGO='{hostile}' vllm serve 'm{hostile}'"),
+    ] {
+        let Ok(read) = Deployment::from_command(&line) else { continue };
+        for text in [read.to_text(60), read.to_markdown()] {
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        }
+        seen += 1;
+    }
+    assert!(seen >= 3, "{seen}");
+}
+
+#[test]
 fn deep_nesting_and_alias_bombs_end() {
     let deep = format!("services: {}", "[".repeat(5000));
     assert!(error_of("a.yaml", deep.as_bytes()).contains("line 1"));

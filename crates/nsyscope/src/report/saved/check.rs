@@ -17,6 +17,9 @@ type Key<'a> = (&'a str, Option<u32>);
 /// The whole capture among the phases.
 const ALL: &str = "all";
 
+/// No time of a phase and batch is longer, in ns; sums of a few such times fit 64 bits.
+const LONGEST: i128 = 1 << 60;
+
 impl SavedReport {
     /// Whether the figures add up.
     ///
@@ -36,6 +39,10 @@ impl SavedReport {
                 return Err(wrong(format!("key `idle[{i}]`"), "a time is negative"));
             }
             *walls.entry((&row.phase, row.batch)).or_default() += i128::from(row.time_ns);
+        }
+        if let Some((key, _)) = walls.iter().find(|(_, wall)| **wall > LONGEST) {
+            let of = name(*key);
+            return Err(wrong("key `breakdown`".to_owned(), &format!("{of} takes too long to be")));
         }
         self.check_shares(&walls)?;
         self.check_ranks(&walls)?;
