@@ -24,12 +24,15 @@ pub trait Progress: Send + Sync {
     fn step(&self, what: &str);
 }
 
+/// Told a path.
+type TellPath = Arc<dyn Fn(&Path) + Send + Sync>;
+
 /// How captures are opened and read.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     threads: Option<usize>,
     progress: Option<Arc<dyn Progress>>,
-    temporary: Option<Arc<dyn Fn(&Path) + Send + Sync>>,
+    temporary: Option<TellPath>,
 }
 
 impl std::fmt::Debug for OpenOptions {
