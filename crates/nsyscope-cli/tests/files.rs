@@ -80,7 +80,7 @@ fn soon(command: &mut Command) -> common::Said {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > Duration::from_secs(60) {
+        if begun.elapsed() > Duration::from_mins(1) {
             child.kill().unwrap();
             panic!("it hangs: {command:?}");
         }
@@ -624,7 +624,7 @@ mod signals {
     fn until(what: impl Fn() -> bool) {
         let begun = Instant::now();
         while !what() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "it does not come about");
+            assert!(begun.elapsed() < Duration::from_mins(1), "it does not come about");
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -667,7 +667,8 @@ fn unique_names_cost_time_and_memory_in_proportion() {
     let took = begun.elapsed();
     eprintln!("{count} names: {took:?}");
     assert_eq!(answers.report.capture.kernel_count, Some((KERNELS + count) as u64));
-    assert!(took.as_secs() < 60, "{count} names took {took:?}");
+    // Two seconds for 20,000 as tests are built; in proportion, not by their square.
+    assert!(took.as_secs() < 60 + count as u64 / 3_000, "{count} names took {took:?}");
     for (what, bytes) in [
         ("text", answers.text.len()),
         ("page", answers.html.len()),

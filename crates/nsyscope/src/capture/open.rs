@@ -24,15 +24,15 @@ pub trait Progress: Send + Sync {
     fn step(&self, what: &str);
 }
 
-/// Is told the path of a temporary file.
-type Told = Arc<dyn Fn(&Path) + Send + Sync>;
+/// Told a path.
+type TellPath = Arc<dyn Fn(&Path) + Send + Sync>;
 
 /// How captures are opened and read.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     threads: Option<usize>,
     progress: Option<Arc<dyn Progress>>,
-    temporary: Option<Told>,
+    temporary: Option<TellPath>,
 }
 
 impl std::fmt::Debug for OpenOptions {

@@ -38,7 +38,9 @@ impl Deployment {
             shorten(value);
         }
         for flag in &mut self.unknown_flags {
-            flag.name = without_paths(&flag.name);
+            let (dashes, name) =
+                flag.name.split_at(flag.name.len() - flag.name.trim_start_matches('-').len());
+            flag.name = format!("{dashes}{}", without_paths(name));
         }
         for warning in &mut self.warnings {
             warning.message = without_paths(&warning.message);
