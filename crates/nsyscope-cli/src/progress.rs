@@ -1,6 +1,7 @@
 //! Progress of long reads, on stderr.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,9 +39,15 @@ impl Bar {
         Some(Arc::new(Self { bar, rows: AtomicU64::new(0) }))
     }
 
-    /// Names the file that is read now.
-    pub(crate) fn file(&self, path: &std::path::Path) {
-        self.say(&format!("opening {}", path.display()));
+    /// Names the files that are read now.
+    pub(crate) fn files(&self, paths: &[PathBuf]) {
+        if let [first, others @ ..] = paths {
+            let more = match others.len() {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            };
+            self.say(&format!("opening {}{more}", first.display()));
+        }
     }
 
     fn say(&self, message: &str) {
@@ -48,7 +55,7 @@ impl Bar {
         if std::io::stderr().is_terminal() {
             self.bar.set_message(message);
         } else {
-            eprintln!("{message}");
+            crate::output::tell(&message);
         }
     }
 }

@@ -47,6 +47,7 @@ pub mod kernel;
 pub mod model;
 pub mod model_report;
 mod page;
+mod parallel;
 pub mod perfetto;
 pub mod report;
 mod run;

@@ -1,12 +1,13 @@
 //! A run: one or more captures of the same execution, and the ranks in them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::Result;
-use crate::capture::{Capture, Gpu, NONE, OpenOptions, Trace};
+use crate::capture::{Capture, Gpu, NONE, OpenOptions, ReadOptions, Trace};
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 
 /// One (host, process, device) that executes the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,7 +45,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Opens and reads captures, in the given order.
+    /// Opens and reads captures; they keep the given order.
     ///
     /// # Errors
     /// The first error of [`Capture::open`] or [`Capture::read`].
@@ -52,9 +53,29 @@ impl Run {
         paths: impl IntoIterator<Item = P>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let traces = paths
+        Self::open_with(paths, options, &ReadOptions::new())
+    }
+
+    /// As [`Run::open`], limited to what `wanted` asks for. Several captures are read side by side.
+    ///
+    /// # Errors
+    /// As [`Run::open`].
+    pub fn open_with<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        options: &OpenOptions,
+        wanted: &ReadOptions,
+    ) -> Result<Self> {
+        let paths: Vec<PathBuf> = paths.into_iter().map(|path| path.as_ref().to_owned()).collect();
+        let threads = options.threads_or_cores();
+        // All are opened before the first is read: a misspelt name shows at once.
+        let captures = threads
+            .map(paths.len(), |at| Capture::open_with(&paths[at], options))
             .into_iter()
-            .map(|path| Capture::open_with(path, options)?.read())
+            .collect::<Result<Vec<_>>>()?;
+        let each = threads.shared(captures.len());
+        let traces = threads
+            .map_all(captures, |_, capture| capture.reading_with(each).read_with(wanted))
+            .into_iter()
             .collect::<Result<Vec<_>>>()?;
         Ok(Self::new(traces))
     }
@@ -134,8 +155,14 @@ impl Run {
     }
 
     /// The rank of a stream of a capture; [`NONE`] for a stream that ran nothing.
+    #[inline]
     pub fn rank_of_stream(&self, file: usize, stream: u32) -> u32 {
         self.rank_of_stream[file][stream as usize]
+    }
+
+    /// The threads that analyses of the run may use: those that its captures were read with.
+    pub(crate) fn threads(&self) -> Threads {
+        self.traces.iter().map(Trace::threads_at_work).max().unwrap_or_default()
     }
 
     /// What is wrong with the captures but survivable.

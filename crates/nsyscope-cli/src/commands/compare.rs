@@ -132,9 +132,6 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(global: &'a Global, model: &ModelSource, steps: &StepSource) -> Result<Self> {
         let mut options = ReportOptions::new().samples().steps(super::steps::options(steps)?);
-        if let Some(threads) = global.threads {
-            options = options.threads(usize::from(threads));
-        }
         if let Some(deployment) = super::deployment::read(&model.deployment)? {
             options = options.deployment(deployment);
         }
@@ -182,7 +179,8 @@ fn earlier(folder: &Path) -> Result<Vec<(String, SavedReport)>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(list)? {
         let path = entry.with_context(list)?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
+        // A pipe among them would be waited for.
+        if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
             paths.push(path);
         }
     }

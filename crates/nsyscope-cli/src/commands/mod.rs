@@ -6,6 +6,7 @@ mod export;
 #[cfg(feature = "frames")]
 mod frames;
 mod info;
+mod inputs;
 mod kernels;
 mod model;
 mod page;
@@ -16,6 +17,7 @@ mod rules;
 mod steps;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::CommandFactory as _;
@@ -24,6 +26,7 @@ use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
 use nsyscope::kernel::Classifier;
 
 use crate::args::{Args, Command, Format, Global};
+use crate::interrupt;
 use crate::output;
 use crate::progress::Bar;
 
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     {
         return Err(output::no_page());
     }
+    inputs::spare(args)?;
     match &args.command {
         Command::Report(command) => return report::run(global, command),
         Command::Compare(command) => return compare::run(global, command),
@@ -64,34 +68,29 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Opens captures, with progress where it is wanted.
-fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
-    let bar = Bar::new(global);
-    let mut options = OpenOptions::new();
+/// How captures are opened: with progress where it is wanted.
+fn open_options(global: &Global, paths: &[PathBuf]) -> OpenOptions {
+    // Removed when the capture is dropped; a signal has no time for that.
+    let mut options = OpenOptions::new().temporary(Arc::new(interrupt::remember));
     if let Some(threads) = global.threads {
         options = options.threads(usize::from(threads));
     }
-    if let Some(bar) = &bar {
-        options = options.progress(bar.clone());
+    if let Some(bar) = Bar::new(global) {
+        bar.files(paths);
+        options = options.progress(bar);
     }
-    paths
-        .iter()
-        .map(|path| {
-            if let Some(bar) = &bar {
-                bar.file(path);
-            }
-            Ok(Capture::open_with(path, &options)?)
-        })
-        .collect()
+    options
+}
+
+/// Opens captures.
+fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
+    let options = open_options(global, paths);
+    paths.iter().map(|path| Ok(Capture::open_with(path, &options)?)).collect()
 }
 
 /// Opens and reads captures of one run.
-fn read(global: &Global, paths: &[PathBuf], options: ReadOptions) -> Result<Run> {
-    let traces = open(global, paths)?
-        .iter()
-        .map(|capture| capture.read_with(&options))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Run::new(traces))
+fn read(global: &Global, paths: &[PathBuf], wanted: ReadOptions) -> Result<Run> {
+    Ok(Run::open_with(paths, &open_options(global, paths), &wanted)?)
 }
 
 /// The built-in rules, with the user's before them.

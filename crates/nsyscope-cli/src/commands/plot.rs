@@ -36,9 +36,6 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
     let drawing = match command.chart {
         Chart::Breakdown | Chart::Layers | Chart::Roofline | Chart::Collectives => {
             let mut options = ReportOptions::new().steps(step_options);
-            if let Some(threads) = global.threads {
-                options = options.threads(usize::from(threads));
-            }
             if let Some(deployment) = deployment {
                 options = options.deployment(deployment);
             }

@@ -16,9 +16,6 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     steps.batch = steps.batch.or(command.batch);
     let selection = super::steps::selection(&command.selection);
     let mut options = ReportOptions::new().top(command.top).steps(steps).select(selection);
-    if let Some(threads) = global.threads {
-        options = options.threads(usize::from(threads));
-    }
     if command.all_findings {
         options = options.findings(usize::MAX);
     }

@@ -17,6 +17,7 @@ pub enum ActivityKind {
 
 impl ActivityKind {
     /// The table's columns.
+    #[inline]
     pub fn columns(self, trace: &Trace) -> &ActivityColumns {
         match self {
             Self::Kernel => trace.kernels(),
@@ -44,12 +45,14 @@ pub struct Activity {
 
 impl Activity {
     /// The API row that launched it; [`NONE`](crate::capture::NONE) where unknown.
+    #[inline]
     pub fn launch(&self, trace: &Trace) -> u32 {
         self.table.columns(trace).launch()[self.row as usize]
     }
 
     /// Its correlation id, which tells the replays of CUDA graphs apart within a process;
     /// [`NONE`](crate::capture::NONE) where there is none.
+    #[inline]
     pub fn correlation(&self, trace: &Trace) -> u32 {
         self.table.columns(trace).correlation()[self.row as usize]
     }

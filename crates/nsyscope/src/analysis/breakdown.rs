@@ -31,46 +31,54 @@ pub struct RankTime {
 
 /// The time of every rank of a run, by rank.
 pub fn rank_times(run: &Run, classes: &Classes) -> Vec<RankTime> {
-    let count = classes.categories().len();
-    let mut out = Vec::with_capacity(run.ranks().len());
-    for (file, trace) in run.traces().iter().enumerate() {
-        let first = out.len() as u32;
-        let ranks = run.ranks().iter().filter(|rank| rank.file == file).count();
-        let mut clocks: Vec<WallClock> = (0..ranks).map(|_| WallClock::new(count)).collect();
-        let mut times: Vec<RankTime> = (0..ranks as u32)
-            .map(|i| RankTime {
-                rank: first + i,
-                wall: WallTime::default(),
-                calls: vec![0; count],
-                busy_ns: vec![0; count],
-                kernels: 0,
-                graphs: 0,
-                memcpys: 0,
-                memsets: 0,
-            })
-            .collect();
-        for activity in activities(trace) {
-            let rank = run.rank_of_stream(file, activity.stream);
-            if rank == NONE {
-                continue;
-            }
-            let i = (rank - first) as usize;
-            let class = classes.activity(file, trace, &activity);
-            clocks[i].add(activity.start, activity.end, class);
-            let time = &mut times[i];
-            time.calls[class as usize] += 1;
-            time.busy_ns[class as usize] += activity.end - activity.start;
-            match activity.table {
-                ActivityKind::Kernel => time.kernels += 1,
-                ActivityKind::Graph => time.graphs += 1,
-                ActivityKind::Memcpy => time.memcpys += 1,
-                ActivityKind::Memset => time.memsets += 1,
-            }
+    let threads = run.threads();
+    threads
+        .map(run.traces().len(), |file| of_file(run, classes, file))
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The time of the ranks of one capture.
+fn of_file(run: &Run, classes: &Classes, file: usize) -> Vec<RankTime> {
+    let (trace, count) = (&run.traces()[file], classes.categories().len());
+    let mut times: Vec<RankTime> = run
+        .ranks()
+        .iter()
+        .filter(|rank| rank.file == file)
+        .map(|rank| RankTime {
+            rank: rank.rank,
+            wall: WallTime::default(),
+            calls: vec![0; count],
+            busy_ns: vec![0; count],
+            kernels: 0,
+            graphs: 0,
+            memcpys: 0,
+            memsets: 0,
+        })
+        .collect();
+    let first = times.first().map_or(0, |time| time.rank);
+    let mut clocks: Vec<WallClock> = times.iter().map(|_| WallClock::new(count)).collect();
+    for activity in activities(trace) {
+        let rank = run.rank_of_stream(file, activity.stream);
+        if rank == NONE {
+            continue;
         }
-        for (time, clock) in times.iter_mut().zip(clocks) {
-            time.wall = clock.finish();
+        let i = (rank - first) as usize;
+        let class = classes.activity(file, trace, &activity);
+        clocks[i].add(activity.start, activity.end, class);
+        let time = &mut times[i];
+        time.calls[class as usize] += 1;
+        time.busy_ns[class as usize] += activity.end - activity.start;
+        match activity.table {
+            ActivityKind::Kernel => time.kernels += 1,
+            ActivityKind::Graph => time.graphs += 1,
+            ActivityKind::Memcpy => time.memcpys += 1,
+            ActivityKind::Memset => time.memsets += 1,
         }
-        out.append(&mut times);
     }
-    out
+    for (time, clock) in times.iter_mut().zip(clocks) {
+        time.wall = clock.finish();
+    }
+    times
 }

@@ -62,6 +62,7 @@ impl Classes {
     }
 
     /// The category number of a kernel name of a trace.
+    #[inline]
     pub fn kernel(&self, file: usize, name: u32) -> u32 {
         self.kernels[file][name as usize].0
     }
@@ -72,6 +73,7 @@ impl Classes {
     }
 
     /// The category number of any activity of a trace.
+    #[inline]
     pub fn activity(&self, file: usize, trace: &Trace, activity: &super::Activity) -> u32 {
         let row = activity.row as usize;
         match activity.table {

@@ -27,7 +27,7 @@ impl Distribution {
     pub fn of(values: &mut [i64]) -> Option<Self> {
         let count = values.len();
         let (&min_ns, &max_ns) = (values.iter().min()?, values.iter().max()?);
-        let total_ns = values.iter().sum::<i64>();
+        let total_ns = values.iter().copied().fold(0, i64::saturating_add);
         let rank = (count * 99).div_ceil(100) - 1;
         let (_, &mut p99_ns, _) = values.select_nth_unstable(rank);
         let (below, &mut upper, _) = values.select_nth_unstable(count / 2);
@@ -50,6 +50,144 @@ impl Distribution {
     }
 }
 
+/// Durations of which the figures are asked for, exact and in bounded space: what GPUs and launches
+/// take is millions of values, most of them the same few thousand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Durations {
+    /// For each duration below [`COUNTED`], how many; empty until there are [`MANY`].
+    counts: Vec<u32>,
+    /// The others, and all of them until there are many.
+    rest: Vec<i64>,
+    total_ns: i64,
+}
+
+/// Values below this, in ns, are counted one by one.
+const COUNTED: usize = 1 << 17;
+
+/// Fewer values take less space as a list.
+const MANY: usize = 1 << 15;
+
+impl Durations {
+    pub(crate) fn push(&mut self, ns: i64) {
+        self.total_ns = self.total_ns.wrapping_add(ns);
+        match usize::try_from(ns).ok().and_then(|ns| self.counts.get_mut(ns)) {
+            Some(count) if *count < u32::MAX => *count += 1,
+            _ => {
+                self.rest.push(ns);
+                if self.counts.is_empty() && self.rest.len() == MANY {
+                    self.count();
+                }
+            }
+        }
+    }
+
+    /// Goes over from the list to counting.
+    fn count(&mut self) {
+        self.counts = vec![0; COUNTED];
+        let counts = &mut self.counts;
+        self.rest.retain(|&ns| match usize::try_from(ns).ok().and_then(|ns| counts.get_mut(ns)) {
+            Some(count) => {
+                *count += 1;
+                false
+            }
+            None => true,
+        });
+    }
+
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        if self.len() == 0 {
+            *self = other;
+            return;
+        }
+        if self.counts.is_empty() && !other.counts.is_empty() {
+            self.count();
+        }
+        self.total_ns = self.total_ns.wrapping_add(other.total_ns);
+        for (ns, (sum, more)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
+            match sum.checked_add(*more) {
+                Some(both) => *sum = both,
+                None => other.rest.extend(std::iter::repeat_n(ns as i64, *more as usize)),
+            }
+        }
+        let total = self.total_ns;
+        for ns in other.rest {
+            self.push(ns);
+        }
+        self.total_ns = total;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len() + self.counts.iter().map(|&count| count as usize).sum::<usize>()
+    }
+
+    /// The middle one, of an even number the larger of the two in the middle; `None` without any.
+    pub(crate) fn upper_median(self) -> Option<i64> {
+        let count = self.len();
+        (count > 0).then(|| Ordered::new(self).at(count / 2))
+    }
+
+    /// The figures; `None` without any value.
+    pub(crate) fn distribution(mut self) -> Option<Distribution> {
+        if self.counts.is_empty() {
+            return Distribution::of(&mut self.rest);
+        }
+        let (count, total_ns) = (self.len(), self.total_ns);
+        let ordered = Ordered::new(self);
+        let upper = ordered.at(count / 2);
+        Some(Distribution {
+            calls: count as u64,
+            total_ns,
+            min_ns: ordered.at(0),
+            max_ns: ordered.at(count - 1),
+            mean_ns: total_ns as f64 / count as f64,
+            p50_ns: if count % 2 == 1 {
+                upper as f64
+            } else {
+                (i128::from(ordered.at(count / 2 - 1)) + i128::from(upper)) as f64 / 2.0
+            },
+            p99_ns: ordered.at((count * 99).div_ceil(100) - 1),
+        })
+    }
+}
+
+/// Durations that are asked for by rank.
+struct Ordered {
+    counts: Vec<u32>,
+    /// Ascending.
+    rest: Vec<i64>,
+    /// How many of them are negative, and come before all that are counted.
+    negative: usize,
+}
+
+impl Ordered {
+    fn new(mut durations: Durations) -> Self {
+        durations.rest.sort_unstable();
+        let negative = durations.rest.partition_point(|&ns| ns < 0);
+        Self { counts: durations.counts, rest: durations.rest, negative }
+    }
+
+    /// The value that `rank` others precede.
+    fn at(&self, rank: usize) -> i64 {
+        if rank < self.negative {
+            return self.rest[rank];
+        }
+        let mut left = rank - self.negative;
+        // The rest may hold small values too: of those that occur too often to count.
+        let mut rest = self.rest[self.negative..].iter().peekable();
+        for (ns, &count) in self.counts.iter().enumerate() {
+            let mut here = count as usize;
+            while rest.next_if(|&&more| more == ns as i64).is_some() {
+                here += 1;
+            }
+            if left < here {
+                return ns as i64;
+            }
+            left -= here;
+        }
+        rest.nth(left).copied().unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -57,6 +195,30 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn counted_values_give_what_listed_ones_do(
+            values in prop::collection::vec(
+                prop_oneof![-50i64..50, 0i64..3000, 131_000i64..131_200, any::<i32>().prop_map(i64::from)],
+                1..60),
+            often in 1usize..3,
+            split in 0usize..60,
+        ) {
+            // Enough of each that they are counted, in two parts that are put together.
+            let mut all: Vec<i64> = Vec::new();
+            let (mut one, mut other) = (Durations::default(), Durations::default());
+            for (at, &ns) in values.iter().enumerate() {
+                for _ in 0..often * MANY / values.len() + 1 {
+                    all.push(ns);
+                    if at < split { one.push(ns) } else { other.push(ns) }
+                }
+            }
+            one.merge(other);
+            prop_assert_eq!(one.len(), all.len());
+            prop_assert_eq!(one.clone().distribution(), Distribution::of(&mut all));
+            all.sort_unstable();
+            prop_assert_eq!(one.upper_median(), Some(all[all.len() / 2]));
+        }
+
         #[test]
         fn equals_the_sorted_definition(mut values in prop::collection::vec(0i64..1000, 1..300)) {
             let found = Distribution::of(&mut values).unwrap();

@@ -8,7 +8,8 @@ use crate::kernel::RuleId;
 use crate::run::Run;
 
 use super::classes::Classes;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, Durations};
+use crate::capture::NONE;
 
 /// What kernels are summed up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,79 +47,78 @@ pub struct KernelRow {
 /// Sums up the kernels of a run, longest total first.
 pub fn kernel_rows(run: &Run, classes: &Classes, by: GroupBy) -> Vec<KernelRow> {
     type Key<'a> = (Option<u32>, &'a str);
+    let threads = run.threads();
     // Every distinct (name, rank) gets a group; names repeat over files.
     let mut groups: BTreeMap<Key, usize> = BTreeMap::new();
     let mut facts: Vec<(Key, u32, Option<&RuleId>)> = Vec::new();
-    let mut counts: Vec<usize> = Vec::new();
-    let mut group_of: Vec<Vec<u32>> = Vec::new();
+    let mut sums: Vec<Durations> = Vec::new();
     for (file, trace) in run.traces().iter().enumerate() {
         let ranks = if by == GroupBy::Rank { run.ranks().len() } else { 1 };
         let names = trace.kernel_names();
-        // The group of each (rank, name) of this file, found on first use.
-        let mut found = vec![u32::MAX; ranks * names.len()];
         let kernels = trace.kernels();
-        let mut rows = Vec::with_capacity(kernels.len());
-        for (&name, &stream) in kernels.name().iter().zip(kernels.stream()) {
-            let rank = (by == GroupBy::Rank).then(|| run.rank_of_stream(file, stream));
-            let slot = &mut found[rank.unwrap_or(0) as usize * names.len() + name as usize];
-            if *slot == u32::MAX {
-                let category = classes.kernel(file, name);
-                let text = match by {
-                    GroupBy::Name => &*names[name as usize].demangled,
-                    GroupBy::Category | GroupBy::Rank => {
-                        classes.categories()[category as usize].as_str()
-                    }
+        // The durations of each (rank, name) of this file, in parts.
+        let parts = threads.ranges(kernels.len(), |range| {
+            let mut found = vec![NONE; ranks * names.len()];
+            let mut sums: Vec<(usize, Durations)> = Vec::new();
+            for row in range {
+                let rank = if by == GroupBy::Rank {
+                    run.rank_of_stream(file, kernels.stream()[row]) as usize
+                } else {
+                    0
                 };
-                let rule = classes.rule(file, name);
-                let next = facts.len();
-                let group = *groups.entry((rank, text)).or_insert(next);
-                if group == next {
-                    facts.push(((rank, text), category, rule));
-                    counts.push(0);
-                } else if facts[group].2 != rule {
+                let slot = rank * names.len() + kernels.name()[row] as usize;
+                let at = &mut found[slot];
+                if *at == NONE {
+                    *at = sums.len() as u32;
+                    sums.push((slot, Durations::default()));
+                }
+                sums[*at as usize].1.push(kernels.end()[row] - kernels.start()[row]);
+            }
+            sums
+        });
+        for (slot, own) in parts.into_iter().flatten() {
+            let (rank, name) = ((slot / names.len()) as u32, (slot % names.len()) as u32);
+            let rank = (by == GroupBy::Rank).then_some(rank);
+            let category = classes.kernel(file, name);
+            let text = match by {
+                GroupBy::Name => &*names[name as usize].demangled,
+                GroupBy::Category | GroupBy::Rank => {
+                    classes.categories()[category as usize].as_str()
+                }
+            };
+            let rule = classes.rule(file, name);
+            let next = facts.len();
+            let group = *groups.entry((rank, text)).or_insert(next);
+            if group == next {
+                facts.push(((rank, text), category, rule));
+                sums.push(own);
+            } else {
+                if facts[group].2 != rule {
                     facts[group].2 = None;
                 }
-                *slot = group as u32;
+                sums[group].merge(own);
             }
-            counts[*slot as usize] += 1;
-            rows.push(*slot);
-        }
-        group_of.push(rows);
-    }
-    // A counting sort puts the durations of each group side by side.
-    let mut next: Vec<usize> = Vec::with_capacity(counts.len());
-    let mut total = 0;
-    for count in &counts {
-        next.push(total);
-        total += count;
-    }
-    let starts = next.clone();
-    let mut durations = vec![0i64; total];
-    for (trace, groups) in run.traces().iter().zip(&group_of) {
-        let kernels = trace.kernels();
-        for ((&group, start), end) in groups.iter().zip(kernels.start()).zip(kernels.end()) {
-            let at = &mut next[group as usize];
-            durations[*at] = end - start;
-            *at += 1;
         }
     }
-    let all: i64 = durations.iter().sum();
     let mut rows: Vec<KernelRow> = facts
         .iter()
-        .zip(starts.iter().zip(&counts))
-        .filter_map(|(((rank, text), category, rule), (&start, &count))| {
-            let time = Distribution::of(&mut durations[start..start + count])?;
+        .zip(sums)
+        .filter_map(|(((rank, text), category, rule), durations)| {
             Some(KernelRow {
                 name: (*text).to_owned(),
                 category: classes.categories()[*category as usize].as_str().to_owned(),
                 op: None,
                 rank: *rank,
                 rule: rule.map(|rule| rule.as_str().to_owned()),
-                share: super::share(time.total_ns, all),
-                time,
+                share: 0.0,
+                time: durations.distribution()?,
             })
         })
         .collect();
+    let all: i64 = rows.iter().map(|row| row.time.total_ns).sum();
+    for row in &mut rows {
+        row.share = super::share(row.time.total_ns, all);
+    }
     rows.sort_by(|a, b| {
         (a.rank, std::cmp::Reverse(a.time.total_ns), &a.name).cmp(&(
             b.rank,

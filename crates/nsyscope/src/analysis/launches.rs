@@ -1,11 +1,13 @@
 //! How work gets to the GPU: launches, their delay, and kernels too short to be worth one.
 
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::capture::{ApiKind, NONE};
+use crate::capture::{ApiKind, NONE, Trace};
+use crate::parallel::Threads;
 use crate::run::Run;
 
-use super::distribution::Distribution;
+use super::distribution::{Distribution, Durations};
 
 /// A kernel shorter than this is a short one, in ns.
 pub const SHORT_KERNEL_NS: i64 = 5_000;
@@ -40,55 +42,122 @@ pub struct LaunchStats {
     pub short_kernel_time_share: Option<f64>,
 }
 
+/// Calls of one process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    any: bool,
+    kernels: u64,
+    graphs: u64,
+}
+
+/// The calls of a capture by process.
+fn calls_of(trace: &Trace, threads: Threads) -> Vec<Calls> {
+    let api = trace.api();
+    let process: Vec<usize> =
+        trace.threads().iter().map(|thread| thread.process as usize).collect();
+    let kind: Vec<ApiKind> = trace.api_names().iter().map(|name| name.kind).collect();
+    let parts = threads.ranges(api.len(), |range| {
+        let mut calls = vec![Calls::default(); trace.processes().len()];
+        for (&thread, &name) in api.thread()[range.clone()].iter().zip(&api.name()[range]) {
+            let of = &mut calls[process[thread as usize]];
+            of.any = true;
+            match kind[name as usize] {
+                ApiKind::LaunchKernel => of.kernels += 1,
+                ApiKind::LaunchGraph => of.graphs += 1,
+                _ => {}
+            }
+        }
+        calls
+    });
+    let mut sums = vec![Calls::default(); trace.processes().len()];
+    for part in parts {
+        for (sum, more) in sums.iter_mut().zip(part) {
+            sum.any |= more.any;
+            sum.kernels += more.kernels;
+            sum.graphs += more.graphs;
+        }
+    }
+    sums
+}
+
+/// What the kernels of one rank say, or of a part of them.
+#[derive(Clone, Debug, Default)]
+struct KernelSums {
+    kernels: u64,
+    short: u64,
+    time_ns: i64,
+    short_ns: i64,
+    /// Of kernels that were launched on their own.
+    delays: Durations,
+    /// Graph launches, each with the delay of a kernel of it: the first of each is that of its
+    /// first kernel.
+    graphs: Vec<(u32, i64)>,
+}
+
+impl KernelSums {
+    fn merge(&mut self, mut more: Self) {
+        self.kernels += more.kernels;
+        self.short += more.short;
+        self.time_ns += more.time_ns;
+        self.short_ns += more.short_ns;
+        self.delays.merge(more.delays);
+        self.graphs.append(&mut more.graphs);
+    }
+}
+
 /// The launch statistics of each rank of a run; `spans_ns` are the ranks' spans.
 pub fn launch_stats(run: &Run, spans_ns: &[i64]) -> Vec<LaunchStats> {
+    let threads = run.threads();
     let mut out = Vec::with_capacity(run.ranks().len());
     for (file, trace) in run.traces().iter().enumerate() {
         let first = out.len() as u32;
         let ranks: Vec<_> = run.ranks().iter().filter(|rank| rank.file == file).collect();
-        let mut counts = vec![(0u64, 0u64); trace.processes().len()];
-        let mut has_api = vec![false; trace.processes().len()];
-        for row in 0..trace.api().len() {
-            let process = trace.threads()[trace.api().thread()[row] as usize].process as usize;
-            has_api[process] = true;
-            match trace.api_kind(row) {
-                ApiKind::LaunchKernel => counts[process].0 += 1,
-                ApiKind::LaunchGraph => counts[process].1 += 1,
-                _ => {}
-            }
-        }
+        let calls = calls_of(trace, threads);
+        let kind: Vec<ApiKind> = trace.api_names().iter().map(|name| name.kind).collect();
+        let api = trace.api();
         let kernels = trace.kernels();
-        let mut delays = vec![(Vec::new(), Vec::new()); ranks.len()];
-        let mut shorts = vec![(0u64, 0u64, 0i64, 0i64); ranks.len()];
-        // The first activity of each graph launch: rows are in order of start.
-        let mut seen = vec![false; trace.api().len()];
-        for row in 0..kernels.len() {
-            let rank = run.rank_of_stream(file, kernels.stream()[row]);
-            if rank == NONE {
-                continue;
-            }
-            let i = (rank - first) as usize;
-            let duration = kernels.end()[row] - kernels.start()[row];
-            let short = &mut shorts[i];
-            short.0 += 1;
-            short.2 += duration;
-            if duration < SHORT_KERNEL_NS {
-                short.1 += 1;
-                short.3 += duration;
-            }
-            let launch = kernels.launch()[row];
-            if launch == NONE {
-                continue;
-            }
-            let delay = kernels.start()[row] - trace.api().start()[launch as usize];
-            match trace.api_kind(launch as usize) {
-                ApiKind::LaunchGraph => {
-                    if !std::mem::replace(&mut seen[launch as usize], true) {
-                        delays[i].1.push(delay);
-                    }
+        let parts = threads.ranges(kernels.len(), |range| {
+            let mut sums = vec![KernelSums::default(); ranks.len()];
+            for row in range {
+                let rank = run.rank_of_stream(file, kernels.stream()[row]);
+                if rank == NONE {
+                    continue;
                 }
-                _ => delays[i].0.push(delay),
+                let sum = &mut sums[(rank - first) as usize];
+                let duration = kernels.end()[row] - kernels.start()[row];
+                sum.kernels += 1;
+                sum.time_ns += duration;
+                if duration < SHORT_KERNEL_NS {
+                    sum.short += 1;
+                    sum.short_ns += duration;
+                }
+                let launch = kernels.launch()[row];
+                if launch == NONE {
+                    continue;
+                }
+                let delay = kernels.start()[row] - api.start()[launch as usize];
+                if kind[api.name()[launch as usize] as usize] == ApiKind::LaunchGraph {
+                    // The nodes of a replay follow each other: most go at once.
+                    if sum.graphs.last().is_none_or(|(last, _)| *last != launch) {
+                        sum.graphs.push((launch, delay));
+                    }
+                } else {
+                    sum.delays.push(delay);
+                }
             }
+            sums
+        });
+        let mut sums = vec![KernelSums::default(); ranks.len()];
+        for (sum, more) in parts.into_iter().flat_map(|part| (0..).zip(part)) {
+            let sum: &mut KernelSums = &mut sums[sum];
+            sum.merge(more);
+        }
+        // The first activity of each graph launch: rows are in order of start.
+        let mut seen = FxHashSet::default();
+        let mut graph_delays = vec![Vec::new(); ranks.len()];
+        for (sum, delays) in sums.iter().zip(&mut graph_delays) {
+            let first = sum.graphs.iter().filter(|(launch, _)| seen.insert(*launch));
+            delays.extend(first.map(|(_, delay)| *delay));
         }
         let graphs = trace.graphs();
         let mut whole = vec![false; ranks.len()];
@@ -98,16 +167,16 @@ pub fn launch_stats(run: &Run, spans_ns: &[i64]) -> Vec<LaunchStats> {
                 whole[(rank - first) as usize] = true;
             }
             let launch = graphs.launch()[row];
-            if rank != NONE && launch != NONE && !seen[launch as usize] {
-                seen[launch as usize] = true;
-                let delay = graphs.start()[row] - trace.api().start()[launch as usize];
-                delays[(rank - first) as usize].1.push(delay);
+            if rank != NONE && launch != NONE && seen.insert(launch) {
+                let delay = graphs.start()[row] - api.start()[launch as usize];
+                graph_delays[(rank - first) as usize].push(delay);
             }
         }
-        for (i, rank) in ranks.iter().enumerate() {
-            let has_api = has_api[rank.process as usize];
-            let (launches, graph_launches) = counts[rank.process as usize];
-            let (all, short, time, short_time) = shorts[i];
+        for (i, (rank, sum)) in ranks.iter().zip(sums).enumerate() {
+            let calls = &calls[rank.process as usize];
+            let has_api = calls.any;
+            let (launches, graph_launches) = (calls.kernels, calls.graphs);
+            let (all, short) = (sum.kernels, sum.short);
             let captured = trace.captured().kernels;
             let share = |part: i64, of: i64| (all > 0).then(|| super::share(part, of));
             let span = spans_ns.get(rank.rank as usize).copied().unwrap_or(0);
@@ -117,12 +186,12 @@ pub fn launch_stats(run: &Run, spans_ns: &[i64]) -> Vec<LaunchStats> {
                 graph_launches: has_api.then_some(graph_launches),
                 launches_per_s: (has_api && span > 0 && (all > 0 || whole[i]))
                     .then(|| (launches + graph_launches) as f64 * 1e9 / span as f64),
-                kernel_delay: Distribution::of(&mut delays[i].0),
-                graph_delay: Distribution::of(&mut delays[i].1),
+                kernel_delay: sum.delays.distribution(),
+                graph_delay: Distribution::of(&mut graph_delays[i]),
                 kernels: captured.then_some(all),
                 short_kernels: captured.then_some(short),
                 short_kernel_share: share(short as i64, all as i64),
-                short_kernel_time_share: share(short_time, time),
+                short_kernel_time_share: share(sum.short_ns, sum.time_ns),
             });
         }
     }

@@ -34,6 +34,9 @@ pub struct WallClock {
     end: i64,
     busy_ns: i64,
     idle_ns: i64,
+    /// The end and class of what runs now, as long as it is one activity, as nearly always: then
+    /// nothing below is in use.
+    lone: Option<(i64, u32)>,
     /// Ends and classes of what runs now.
     running: BinaryHeap<Reverse<(i64, u32)>>,
     /// How many activities of each class run now.
@@ -62,6 +65,7 @@ impl WallClock {
             end: i64::MIN,
             busy_ns: 0,
             idle_ns: 0,
+            lone: None,
             running: BinaryHeap::new(),
             count: vec![0; classes],
             present: Vec::new(),
@@ -78,16 +82,42 @@ impl WallClock {
             self.start = Some(start);
             self.now = start;
         }
-        self.advance(start);
         self.end = self.end.max(end);
-        if start < end {
-            let count = &mut self.count[class as usize];
-            *count += 1;
-            if *count == 1 {
-                self.present.push(class);
-            }
-            self.running.push(Reverse((end, class)));
+        if self.running.is_empty() && self.alone_until(start) {
+            self.idle_ns += start - self.now;
+            self.now = start;
+            self.lone = (start < end).then_some((end, class));
+            return;
         }
+        self.advance(start);
+        if start < end {
+            self.run(end, class);
+        }
+    }
+
+    /// Counts what runs alone, if it ends by `time`; otherwise `false`, and it runs beside others
+    /// from now on.
+    fn alone_until(&mut self, time: i64) -> bool {
+        let Some((end, class)) = self.lone.take() else { return true };
+        if end > time {
+            self.run(end, class);
+            return false;
+        }
+        let length = end - self.now;
+        self.busy_ns += length;
+        self.alone_ns[class as usize] += length;
+        self.single[class as usize] += length;
+        self.now = end;
+        true
+    }
+
+    fn run(&mut self, end: i64, class: u32) {
+        let count = &mut self.count[class as usize];
+        *count += 1;
+        if *count == 1 {
+            self.present.push(class);
+        }
+        self.running.push(Reverse((end, class)));
     }
 
     /// Moves on to `time`; what ends before it is taken off.
@@ -144,7 +174,9 @@ impl WallClock {
                 ..WallTime::default()
             };
         };
-        self.advance(self.end);
+        if !self.alone_until(self.end) || !self.running.is_empty() {
+            self.advance(self.end);
+        }
         let mut exposed_ns = std::mem::take(&mut self.single);
         let mut depths: Vec<(u32, Shared)> = std::mem::take(&mut self.shared).into_iter().collect();
         depths.sort_unstable_by_key(|(depth, _)| *depth);

@@ -1,6 +1,7 @@
 //! What each layer takes: layer by operation, and which of them are out of line.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Serialize;
 
@@ -165,8 +166,9 @@ impl LayerHeat {
         steps: &Steps,
         attribution: Option<&Attribution>,
     ) -> Vec<Self> {
-        let mut groups: BTreeMap<PhaseKey, Group> = BTreeMap::new();
-        for (at, rank) in steps.ranks.iter().enumerate() {
+        let ranks = run.threads().map(steps.ranks.len(), |at| {
+            let rank = &steps.ranks[at];
+            let mut groups: BTreeMap<PhaseKey, Group> = BTreeMap::new();
             for (place, step) in rank.steps.iter().enumerate() {
                 if !step.layers.is_empty() {
                     let group = groups.entry(step.key()).or_default();
@@ -174,6 +176,14 @@ impl LayerHeat {
                     let names = Names::new(step, at, place, attribution);
                     group.add(run, classes, (at, rank), step, &names, attribution);
                 }
+            }
+            groups
+        });
+        let mut groups: BTreeMap<PhaseKey, Group> = BTreeMap::new();
+        for (key, group) in ranks.into_iter().flatten() {
+            match groups.entry(key) {
+                Entry::Vacant(place) => drop(place.insert(group)),
+                Entry::Occupied(mut known) => known.get_mut().merge(group),
             }
         }
         groups.into_iter().map(|(key, group)| group.finish(key)).collect()
@@ -253,6 +263,33 @@ impl Group {
             self.of_assignment[number as usize] = column as u32;
         }
         self.of_assignment[number as usize]
+    }
+
+    /// Adds the steps of another rank.
+    fn merge(&mut self, other: Self) {
+        self.steps += other.steps;
+        let columns: Vec<usize> = other
+            .columns
+            .into_iter()
+            .map(|column| {
+                self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+                    self.columns.push(column);
+                    self.columns.len() - 1
+                })
+            })
+            .collect();
+        for (layer, mut more) in other.layers {
+            let samples = self.layers.entry(layer).or_default();
+            if samples.kind.is_empty() {
+                samples.kind = more.kind;
+            }
+            samples.walls.append(&mut more.walls);
+            samples.idles.append(&mut more.idles);
+            samples.cells.resize(samples.cells.len().max(self.columns.len()), Vec::new());
+            for (mut values, &column) in more.cells.into_iter().zip(&columns) {
+                samples.cells[column].append(&mut values);
+            }
+        }
     }
 
     fn finish(self, key: PhaseKey) -> LayerHeat {

@@ -1,11 +1,14 @@
 //! Runtime and driver API calls: the host's side of every launch, copy and wait.
 
+use rustc_hash::FxHashSet;
+
 use super::NONE;
 use super::activity::{Faults, append, append_translated, correlation, gather};
 use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{Row, RowSink, Whole, scan};
+use super::trace::Trace;
 use crate::Result;
 use crate::health::{Code, Health};
 
@@ -18,6 +21,9 @@ pub struct ApiTable {
     pub(crate) correlation: Vec<u32>,
     pub(crate) name: Vec<u32>,
 }
+
+/// So many calls are compared with each other one by one.
+const FEW: usize = 32;
 
 impl ApiTable {
     /// How many calls there are.
@@ -55,7 +61,8 @@ impl ApiTable {
         &self.name
     }
 
-    fn keep(&mut self, rows: &[u32]) {
+    /// Keeps the given rows, in the given order.
+    pub(crate) fn keep(&mut self, rows: &[u32]) {
         gather(&mut self.start, rows);
         gather(&mut self.end, rows);
         gather(&mut self.thread, rows);
@@ -77,14 +84,25 @@ impl ApiTable {
             );
         }
         let mut doubled = Vec::new();
+        let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
         let mut first = 0;
+        // Of all that nsys writes few begin at one instant.
+        let mut many = FxHashSet::default();
         for row in 1..self.len() {
             if self.start[row] != self.start[first] {
                 first = row;
                 continue;
             }
-            let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
-            if self.correlation[row] != NONE && (first..row).any(|other| key(other) == key(row)) {
+            let known = if row - first < FEW {
+                (first..row).any(|other| key(other) == key(row))
+            } else {
+                if row - first == FEW {
+                    many.clear();
+                    many.extend((first..row).map(key));
+                }
+                !many.insert(key(row))
+            };
+            if self.correlation[row] != NONE && known {
                 doubled.push(row as u32);
             }
         }
@@ -96,6 +114,40 @@ impl ApiTable {
             self.keep(&keep);
             note_doubled(table, doubled.len() as u64, health);
         }
+    }
+}
+
+/// The rows of the table of calls by thread, each thread's in order of start.
+pub(crate) struct CallsByThread {
+    /// Where each thread's rows begin, and where the last one's end.
+    bounds: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl CallsByThread {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let threads = trace.api().thread();
+        let mut bounds = vec![0; trace.threads().len() + 1];
+        for &thread in threads {
+            bounds[thread as usize + 1] += 1;
+        }
+        for thread in 1..bounds.len() {
+            bounds[thread] += bounds[thread - 1];
+        }
+        let mut next = bounds.clone();
+        let mut rows = vec![0; threads.len()];
+        for (row, &thread) in threads.iter().enumerate() {
+            let at = &mut next[thread as usize];
+            rows[*at] = row as u32;
+            *at += 1;
+        }
+        Self { bounds, rows }
+    }
+
+    /// The rows of one thread, ascending.
+    pub(crate) fn of(&self, thread: u32) -> &[u32] {
+        let thread = thread as usize;
+        &self.rows[self.bounds[thread]..self.bounds[thread + 1]]
     }
 }
 

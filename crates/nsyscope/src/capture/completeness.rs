@@ -2,7 +2,7 @@
 
 use super::NONE;
 use super::activity::ActivityColumns;
-use super::api::ApiKind;
+use super::api::{ApiKind, CallsByThread};
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
 use crate::text::count;
@@ -13,10 +13,16 @@ pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     graphs(trace, &mut health);
     if options.api {
         launches(trace, &mut health);
-        launches_without_work(trace, &mut health);
-        if options.nvtx {
-            ranges_without_calls(trace, &mut health);
-        }
+        let ranges = || {
+            let mut noted = Health::default();
+            if options.nvtx {
+                ranges_without_calls(trace, &mut noted);
+            }
+            noted
+        };
+        let (ranges, ()) =
+            trace.threads_at_work().join(ranges, || launches_without_work(trace, &mut health));
+        health.merge(&ranges);
     }
     if trace.gpus().is_empty() && trace.activity_count() > 0 {
         health.note(
@@ -127,7 +133,11 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
         .collect();
     let ends: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamEndCapture")).collect();
     let processes = trace.processes().len();
-    let process_of = |row: usize| trace.threads()[api.thread()[row] as usize].process as usize;
+    let process_of: Vec<usize> =
+        trace.threads().iter().map(|thread| thread.process as usize).collect();
+    let process_of = |row: usize| process_of[api.thread()[row] as usize];
+    let process_of_stream: Vec<usize> =
+        trace.streams().iter().map(|stream| stream.process as usize).collect();
 
     let tables: [&ActivityColumns; 4] =
         [trace.kernels(), trace.memcpys(), trace.memsets(), trace.graphs()];
@@ -137,7 +147,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
     let mut last_end = vec![i64::MIN; processes];
     for table in tables {
         for row in 0..table.len() {
-            let process = trace.streams()[table.stream()[row] as usize].process as usize;
+            let process = process_of_stream[table.stream()[row] as usize];
             last_end[process] = last_end[process].max(table.end()[row]);
             let launch = table.launch()[row];
             if launch != NONE {
@@ -211,11 +221,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
 fn ranges_without_calls(trace: &Trace, health: &mut Health) {
     const LONG_NS: i64 = 1_000_000;
     let api = trace.api();
-    // By thread: a scheduler's process or thread may write ranges and never call CUDA.
-    let mut starts = vec![Vec::new(); trace.threads().len()];
-    for row in 0..api.len() {
-        starts[api.thread()[row] as usize].push(api.start()[row]);
-    }
+    // A scheduler's process or thread may write ranges and never call CUDA.
+    let by_thread = CallsByThread::new(trace);
     let nvtx = trace.nvtx();
     let (mut long, mut empty) = (0u64, 0u64);
     for row in 0..nvtx.len() {
@@ -223,13 +230,13 @@ fn ranges_without_calls(trace: &Trace, health: &mut Health) {
         if end == i64::MAX || end - start < LONG_NS || nvtx.domain(row).is_some() {
             continue;
         }
-        let calls = &starts[nvtx.thread()[row] as usize];
+        let calls = by_thread.of(nvtx.thread()[row]);
         if calls.is_empty() {
             continue;
         }
-        let first = calls.partition_point(|&s| s < start);
+        let first = calls.partition_point(|&call| api.start()[call as usize] < start);
         long += 1;
-        empty += u64::from(calls.get(first).is_none_or(|&s| s > end));
+        empty += u64::from(calls.get(first).is_none_or(|&call| api.start()[call as usize] > end));
     }
     if long >= 5 && empty * 2 > long && !api.is_empty() {
         health.note(

@@ -1,37 +1,47 @@
 //! Dense indices for values that repeat over millions of rows.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::NONE;
 
 /// Gives each distinct key the next index, in order of first appearance.
 #[derive(Clone, Debug)]
 pub(crate) struct Interner<K> {
     map: FxHashMap<K, u32>,
     keys: Vec<K>,
-    /// Neighbouring rows often repeat a key.
-    last: Option<(K, u32)>,
+    /// Indices of keys that were asked for last, by hash: rows repeat a few keys.
+    recent: [u32; RECENT],
 }
+
+const RECENT: usize = 1024;
 
 impl<K> Default for Interner<K> {
     fn default() -> Self {
-        Self { map: FxHashMap::default(), keys: Vec::new(), last: None }
+        Self { map: FxHashMap::default(), keys: Vec::new(), recent: [NONE; RECENT] }
     }
 }
 
 impl<K: Copy + Eq + Hash> Interner<K> {
+    #[inline]
     pub(crate) fn intern(&mut self, key: K) -> u32 {
-        if let Some((last, index)) = self.last
-            && last == key
-        {
-            return index;
+        let place = FxBuildHasher.hash_one(key) as usize % RECENT;
+        let recent = self.recent[place];
+        if self.keys.get(recent as usize) == Some(&key) {
+            return recent;
         }
+        let index = self.look_up(key);
+        self.recent[place] = index;
+        index
+    }
+
+    fn look_up(&mut self, key: K) -> u32 {
         let next = self.keys.len() as u32;
         let index = *self.map.entry(key).or_insert(next);
         if index == next {
             self.keys.push(key);
         }
-        self.last = Some((key, index));
         index
     }
 
@@ -54,6 +64,6 @@ impl<K: Copy + Eq + Hash> Interner<K> {
     pub(crate) fn clear(&mut self) {
         self.map.clear();
         self.keys.clear();
-        self.last = None;
+        self.recent = [NONE; RECENT];
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! Correlation ids are unique within a process only; joining on the id alone mixes ranks.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::NONE;
 use super::api::{ApiKind, ApiName, ApiTable};
+use crate::parallel::Threads;
 
 /// Finds the API row of a process's correlation id.
 pub(crate) struct LaunchIndex {
@@ -13,10 +16,54 @@ pub(crate) struct LaunchIndex {
 }
 
 enum ProcessIndex {
-    /// Ids are nearly sequential: a table from the lowest id.
-    Dense { low: u32, rows: Vec<u32> },
+    /// Ids are dense enough for a bit each: the rows of those that occur, in order of id.
+    Dense { ids: IdSet, rows: Vec<u32> },
     /// Ids are spread out.
     Sparse(FxHashMap<u32, u32>),
+}
+
+/// A set of ids from the lowest one on: which occur, and how many come before.
+struct IdSet {
+    low: u32,
+    words: Vec<Word>,
+}
+
+/// 64 ids.
+#[derive(Clone, Copy, Default)]
+struct Word {
+    bits: u64,
+    /// How many ids of the words before occur.
+    before: u32,
+}
+
+impl IdSet {
+    fn new(low: u32, high: u32) -> Self {
+        Self { low, words: vec![Word::default(); ((high - low) / 64 + 1) as usize] }
+    }
+
+    fn insert(&mut self, id: u32) {
+        let at = id - self.low;
+        self.words[(at / 64) as usize].bits |= 1 << (at % 64);
+    }
+
+    /// Counts, once all ids are in; returns how many there are.
+    fn number(&mut self) -> usize {
+        let mut count = 0;
+        for word in &mut self.words {
+            word.before = count;
+            count += word.bits.count_ones();
+        }
+        count as usize
+    }
+
+    /// How many lesser ids occur; `None` where this one does not.
+    fn place(&self, id: u32) -> Option<usize> {
+        let at = id.checked_sub(self.low)?;
+        let word = self.words.get((at / 64) as usize)?;
+        let bit = 1 << (at % 64);
+        (word.bits & bit != 0)
+            .then(|| (word.before + (word.bits & (bit - 1)).count_ones()) as usize)
+    }
 }
 
 /// Calls that can start work on a GPU are preferred where several share an id.
@@ -35,46 +82,18 @@ impl LaunchIndex {
         names: &[ApiName],
         process_of_thread: &[u32],
         processes: usize,
+        threads: Threads,
     ) -> Self {
-        let mut bounds = vec![(u32::MAX, 0u32, 0usize); processes];
-        for (&correlation, &thread) in api.correlation.iter().zip(&api.thread) {
-            if correlation != NONE {
-                let (low, high, count) = &mut bounds[process_of_thread[thread as usize] as usize];
-                *low = (*low).min(correlation);
-                *high = (*high).max(correlation);
-                *count += 1;
-            }
+        let ranks: Vec<u8> = names.iter().map(|name| rank(name.kind)).collect();
+        let calls = Calls { api, ranks: &ranks, process_of_thread };
+        // A pass over all calls for each process is more work than one for all of them, but work
+        // that can be shared out.
+        if processes <= 2 * threads.count() {
+            let all = (0..processes as u32).map(|process| process..process + 1).collect();
+            let found = threads.map_all(all, |_, process| calls.index(process));
+            return Self { processes: found.into_iter().flatten().collect() };
         }
-        let mut indexes: Vec<ProcessIndex> = bounds
-            .into_iter()
-            .map(|(low, high, count)| {
-                let span = u64::from(high.saturating_sub(low)) + 1;
-                if count > 0 && span <= 16 * count as u64 + 65_536 {
-                    ProcessIndex::Dense { low, rows: vec![NONE; span as usize] }
-                } else {
-                    ProcessIndex::Sparse(FxHashMap::default())
-                }
-            })
-            .collect();
-        for row in 0..api.len() {
-            let correlation = api.correlation[row];
-            if correlation == NONE {
-                continue;
-            }
-            let process = process_of_thread[api.thread[row] as usize] as usize;
-            let slot = match &mut indexes[process] {
-                ProcessIndex::Dense { low, rows } => &mut rows[(correlation - *low) as usize],
-                ProcessIndex::Sparse(map) => map.entry(correlation).or_insert(NONE),
-            };
-            let better = |old: u32| {
-                let kind = |row: usize| names[api.name[row] as usize].kind;
-                rank(kind(row)) > rank(kind(old as usize))
-            };
-            if *slot == NONE || better(*slot) {
-                *slot = row as u32;
-            }
-        }
-        Self { processes: indexes }
+        Self { processes: calls.index(0..processes as u32) }
     }
 
     /// The API row with this id in this process; [`NONE`] if there is none.
@@ -83,13 +102,122 @@ impl LaunchIndex {
             return NONE;
         }
         match self.processes.get(process as usize) {
-            Some(ProcessIndex::Dense { low, rows }) => correlation
-                .checked_sub(*low)
-                .and_then(|i| rows.get(i as usize))
-                .copied()
-                .unwrap_or(NONE),
+            Some(ProcessIndex::Dense { ids, rows }) => {
+                ids.place(correlation).map_or(NONE, |place| rows[place])
+            }
             Some(ProcessIndex::Sparse(map)) => map.get(&correlation).copied().unwrap_or(NONE),
             None => NONE,
         }
+    }
+}
+
+/// The calls that are indexed.
+#[derive(Clone, Copy)]
+struct Calls<'a> {
+    api: &'a ApiTable,
+    /// By name, as [`rank`] has it.
+    ranks: &'a [u8],
+    process_of_thread: &'a [u32],
+}
+
+impl Calls<'_> {
+    /// The indices of a range of processes.
+    fn index(self, processes: Range<u32>) -> Vec<ProcessIndex> {
+        let api = self.api;
+        // Row, number among the processes, and id of each call that has one.
+        let calls = || {
+            api.correlation.iter().zip(&api.thread).enumerate().filter_map(
+                |(row, (&correlation, &thread))| {
+                    let process = self.process_of_thread[thread as usize];
+                    (correlation != NONE && processes.contains(&process))
+                        .then(|| (row, (process - processes.start) as usize, correlation))
+                },
+            )
+        };
+        let mut bounds = vec![(u32::MAX, 0u32, 0usize); processes.len()];
+        for (_, process, correlation) in calls() {
+            let (low, high, count) = &mut bounds[process];
+            *low = (*low).min(correlation);
+            *high = (*high).max(correlation);
+            *count += 1;
+        }
+        let mut indexes: Vec<ProcessIndex> = bounds
+            .into_iter()
+            .map(|(low, high, count)| {
+                let span = u64::from(high.saturating_sub(low)) + 1;
+                // A quarter of a byte an id of the span, against some sixteen for each in a map.
+                if count > 0 && span <= 64 * count as u64 + 65_536 {
+                    ProcessIndex::Dense { ids: IdSet::new(low, high), rows: Vec::new() }
+                } else {
+                    ProcessIndex::Sparse(FxHashMap::default())
+                }
+            })
+            .collect();
+        for (_, process, correlation) in calls() {
+            if let ProcessIndex::Dense { ids, .. } = &mut indexes[process] {
+                ids.insert(correlation);
+            }
+        }
+        for index in &mut indexes {
+            if let ProcessIndex::Dense { ids, rows } = index {
+                *rows = vec![NONE; ids.number()];
+            }
+        }
+        for (row, process, correlation) in calls() {
+            let slot = match &mut indexes[process] {
+                ProcessIndex::Dense { ids, rows } => match ids.place(correlation) {
+                    Some(place) => &mut rows[place],
+                    None => continue,
+                },
+                ProcessIndex::Sparse(map) => map.entry(correlation).or_insert(NONE),
+            };
+            let rank_of = |row: usize| self.ranks[api.name[row] as usize];
+            if *slot == NONE || rank_of(row) > rank_of(*slot as usize) {
+                *slot = row as u32;
+            }
+        }
+        indexes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(calls: &[(u32, u32)]) -> LaunchIndex {
+        let api = ApiTable {
+            start: vec![0; calls.len()],
+            end: vec![0; calls.len()],
+            thread: calls.iter().map(|call| call.0).collect(),
+            correlation: calls.iter().map(|call| call.1).collect(),
+            name: (0..calls.len() as u32).map(|row| row % 2).collect(),
+        };
+        let names = [ApiName::new("cudaEventRecord"), ApiName::new("cudaLaunchKernel_v7000")];
+        LaunchIndex::new(&api, &names, &[0, 1], 2, Threads::new(2))
+    }
+
+    #[test]
+    fn ids_are_found_in_their_own_process() {
+        // Row 0 records an event, row 1 launches, and so on in turn.
+        let found = index(&[(0, 7), (0, 70), (1, 7), (0, 700), (1, NONE), (0, 7)]);
+        assert_eq!((found.row(0, 70), found.row(0, 700), found.row(1, 7)), (1, 3, 2));
+        // Of two calls with one id, that which launches.
+        assert_eq!(found.row(0, 7), 5);
+        for (process, id) in [(0, 8), (0, 6), (0, 0), (0, 701), (0, NONE), (1, 70), (2, 7)] {
+            assert_eq!(found.row(process, id), NONE, "{process} {id}");
+        }
+    }
+
+    #[test]
+    fn ids_that_are_spread_out_are_found_too() {
+        let calls: Vec<(u32, u32)> =
+            (0..200).map(|i| (0, if i % 2 == 0 { i * 64 } else { u32::MAX - 1 - i })).collect();
+        let found = index(&calls);
+        assert!(matches!(found.processes[0], ProcessIndex::Sparse(_)));
+        for (row, &(_, id)) in calls.iter().enumerate().skip(1) {
+            assert_eq!(found.row(0, id), row as u32);
+        }
+        let dense = index(&calls.iter().map(|&(p, id)| (p, id % 12_800)).collect::<Vec<_>>());
+        assert!(matches!(dense.processes[0], ProcessIndex::Dense { .. }));
     }
 }

@@ -20,13 +20,16 @@ mod pages;
 mod schema;
 mod shapes;
 mod sink;
+mod snapshot;
 mod strings;
 mod sync;
 mod target;
 mod trace;
 mod trust;
+mod unpack;
 
 pub use activity::ActivityColumns;
+pub(crate) use api::CallsByThread;
 pub use api::{ApiKind, ApiName, ApiTable};
 pub use graphs::GraphTable;
 pub use info::{CaptureInfo, RankInfo, TableInfo};

@@ -166,7 +166,7 @@ pub(super) fn scan_with_sqlite<S: RowSink, W: Whole<S>>(
     let chunks = chunks(low, high, source.size_bytes());
     in_chunks(
         chunks.len(),
-        source.threads(),
+        source.reading().count(),
         || source.connect().map(Worker::new),
         |worker, sink, index| {
             let (low, high) = chunks[index];

@@ -22,6 +22,7 @@ use super::target::{
 };
 use super::{NONE, completeness, trust};
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 use crate::{Error, ErrorKind, Result};
 
 pub(crate) const KERNEL: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -147,6 +148,7 @@ pub struct Trace {
     captured: Captured,
     health: Health,
     recorded: Vec<(String, String)>,
+    threads_at_work: Threads,
 }
 
 /// Which kinds of rows the export has a table for: absence is not zero.
@@ -175,7 +177,8 @@ impl Capture {
     ///
     /// # Errors
     /// [`ErrorKind::MissingData`] where a table lacks its times,
-    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table.
+    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table,
+    /// [`ErrorKind::Changed`] where the file was written to, replaced or removed since it was opened.
     pub fn read(&self) -> Result<Trace> {
         self.read_with(&ReadOptions::new())
     }
@@ -185,7 +188,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`].
     pub fn read_with(&self, options: &ReadOptions) -> Result<Trace> {
-        Reader::new(self).read(*options).map_err(|error| error.in_file(self.path()))
+        self.confirmed(Reader::new(self).read(*options))
     }
 }
 
@@ -388,33 +391,54 @@ impl<'c> Reader<'c> {
         graphs.sort(GRAPH, health);
         syncs.sort(SYNC, health);
         api.tidy(RUNTIME, health);
+        let middle = trust::middle(&[&kernels, &graphs, &memcpys, &memsets]);
+        let mut keep_near = |table: &mut dyn ActivityTable, name: &str| {
+            if let Some(rows) = trust::near(&table.columns().start, middle, name, health) {
+                table.keep(&rows);
+            }
+        };
+        keep_near(&mut kernels, KERNEL);
+        keep_near(&mut memcpys, MEMCPY);
+        keep_near(&mut memsets, MEMSET);
+        keep_near(&mut graphs, GRAPH);
+        keep_near(&mut syncs, SYNC);
+        if let Some(rows) = trust::near(&api.start, middle, RUNTIME, health) {
+            api.keep(&rows);
+        }
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
-        let launches = LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len());
+        let at_work = capture.source().reading();
+        let launches =
+            LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len(), at_work);
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
-            columns.launch = columns
-                .correlation
-                .iter()
-                .zip(&columns.stream)
-                .map(|(&correlation, &stream)| {
-                    launches.row(streams[stream as usize].process, correlation)
-                })
-                .collect();
+            columns.launch = at_work.column(columns.len(), |row| {
+                let process = streams[columns.stream[row] as usize].process;
+                launches.row(process, columns.correlation[row])
+            });
         };
         join(&mut kernels);
         join(&mut memcpys);
         join(&mut memsets);
         join(&mut graphs);
         join(&mut syncs);
+        drop(launches);
 
         // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
         let in_order = |stream: u32| streams[stream as usize].stream >= 0;
         let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
-        trust::set_apart(&mut kernels, KERNEL, &api, in_order, node, health);
-        trust::set_apart(&mut memcpys, MEMCPY, &api, in_order, MemcpyTable::in_graph, health);
-        trust::set_apart(&mut memsets, MEMSET, &api, in_order, |_, _| true, health);
-        trust::set_apart(&mut graphs, GRAPH, &api, in_order, |_, _| false, health);
+        trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
+        trust::set_apart(
+            &mut memcpys,
+            MEMCPY,
+            &api,
+            at_work,
+            in_order,
+            MemcpyTable::in_graph,
+            health,
+        );
+        trust::set_apart(&mut memsets, MEMSET, &api, at_work, in_order, |_, _| true, health);
+        trust::set_apart(&mut graphs, GRAPH, &api, at_work, in_order, |_, _| false, health);
 
         let captured = Captured {
             kernels: schema.table(KERNEL).is_some(),
@@ -448,6 +472,7 @@ impl<'c> Reader<'c> {
             captured,
             health: self.health,
             recorded,
+            threads_at_work: capture.source().threads(),
         };
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
@@ -562,6 +587,10 @@ impl Trace {
     /// What nsys recorded of the profiled command, raw: it may hold secrets and is printed nowhere.
     pub(crate) fn recorded(&self) -> &[(String, String)] {
         &self.recorded
+    }
+    /// The threads that it was read with, and that analyses of it may use.
+    pub(crate) fn threads_at_work(&self) -> Threads {
+        self.threads_at_work
     }
     /// The kernels.
     pub fn kernels(&self) -> &KernelTable {

@@ -8,6 +8,7 @@ use super::NONE;
 use super::activity::{ActivityColumns, ActivityTable};
 use super::api::ApiTable;
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 
 /// How far a kernel may reach over work that its own stream ran later, in ns. In-order
 /// execution allows none; overlaps at the seam (split-K reductions, programmatic
@@ -19,18 +20,54 @@ const OVERRUN_SLACK_NS: i64 = 20_000;
 /// delay is 3.4 µs.
 const LAUNCH_SLACK_NS: i64 = 10_000;
 
+/// Tables of fewer rows are not worth a second thread.
+const SHARED: usize = 1 << 16;
+
 /// If more than one in this many activities starts before its launch, the clocks disagree.
 const CLOCK_OFFSET_SHARE: usize = 50;
+
+/// No capture reaches further from its middle, in ns: 39 hours. Differences of such times can be summed.
+const FARTHEST_NS: u64 = 1 << 47;
+
+/// The median start of the first of these tables that has rows; all are in order of start.
+pub(crate) fn middle(tables: &[&ActivityColumns]) -> Option<i64> {
+    let table = tables.iter().find(|table| !table.is_empty())?;
+    table.start.get(table.len() / 2).copied()
+}
+
+/// The rows that belong to the capture whose middle is given, where some do not. No row is long
+/// enough to end much further away than it begins.
+pub(crate) fn near(
+    starts: &[i64],
+    middle: Option<i64>,
+    name: &str,
+    health: &mut Health,
+) -> Option<Vec<u32>> {
+    let middle = middle?;
+    let is_near = |start: i64| start.abs_diff(middle) <= FARTHEST_NS;
+    if [starts.first(), starts.last()].into_iter().flatten().all(|&start| is_near(start)) {
+        return None;
+    }
+    let rows: Vec<u32> =
+        (0..starts.len() as u32).filter(|&row| is_near(starts[row as usize])).collect();
+    let apart = (starts.len() - rows.len()) as u64;
+    health.note(Code::OutsideCapture, name, apart, OUTSIDE);
+    Some(rows)
+}
+
+const OUTSIDE: &str =
+    "rows whose times lie far outside the capture were set apart: they are in no figure";
 
 /// Checks a table's rows; `in_order` says whether a stream is known to be one, and `in_graph`
 /// whether a row is a CUDA graph node (branches of one graph run concurrently under one
 /// stream id).
-pub(crate) fn set_apart<T: ActivityTable>(
+pub(crate) fn set_apart<T: ActivityTable + Sync>(
     table: &mut T,
     name: &str,
     api: &ApiTable,
-    in_order: impl Fn(u32) -> bool,
-    in_graph: impl Fn(&T, usize) -> bool,
+    threads: Threads,
+    in_order: impl Fn(u32) -> bool + Sync,
+    in_graph: impl Fn(&T, usize) -> bool + Sync,
     health: &mut Health,
 ) {
     let count = table.columns().len();
@@ -44,20 +81,32 @@ pub(crate) fn set_apart<T: ActivityTable>(
         }
         verdict[row].get_or_insert(code);
     };
-    for row in outside(table.columns(), api) {
+    let contradicted = || {
+        let mut rows = Vec::new();
+        overruns(table.columns(), &in_order, |row| in_graph(table, row), &mut |row| rows.push(row));
+        rows
+    };
+    let misplaced = || (outside(table.columns(), api), Early::find(table.columns(), api));
+    let (contradicted, (outside, early)) = if count < SHARED {
+        (contradicted(), misplaced())
+    } else {
+        threads.join(contradicted, misplaced)
+    };
+    for row in outside {
         mark(row, Code::OutsideCapture);
     }
-    before_launch(table.columns(), api, name, health, &mut mark);
-    overruns(table.columns(), in_order, |row| in_graph(table, row), &mut mark);
+    for row in early.damaged(name, health) {
+        mark(row, Code::BeforeLaunch);
+    }
+    for row in contradicted {
+        mark(row, Code::StreamOverrun);
+    }
     if verdict.is_empty() {
         return;
     }
     let columns = table.columns();
     for (code, message) in [
-        (
-            Code::OutsideCapture,
-            "rows whose times lie far outside the capture were set apart: they are in no figure",
-        ),
+        (Code::OutsideCapture, OUTSIDE),
         (
             Code::BeforeLaunch,
             "rows that start before the call that launched them were set apart: they are in no figure",
@@ -108,36 +157,40 @@ fn outside(columns: &ActivityColumns, api: &ApiTable) -> Vec<usize> {
         .collect()
 }
 
-fn before_launch(
-    columns: &ActivityColumns,
-    api: &ApiTable,
-    name: &str,
-    health: &mut Health,
-    mark: &mut impl FnMut(usize, Code),
-) {
-    let mut joined = 0;
-    let mut early = Vec::new();
-    for row in 0..columns.len() {
-        let launch = columns.launch[row];
-        if launch != NONE {
-            joined += 1;
-            if columns.start[row].saturating_add(LAUNCH_SLACK_NS) < api.start[launch as usize] {
-                early.push(row);
+/// Rows that start before the call that launched them.
+struct Early {
+    rows: Vec<usize>,
+    /// Rows whose call is known.
+    joined: usize,
+}
+
+impl Early {
+    fn find(columns: &ActivityColumns, api: &ApiTable) -> Self {
+        let (mut rows, mut joined) = (Vec::new(), 0);
+        for (row, &launch) in columns.launch.iter().enumerate() {
+            if launch != NONE {
+                joined += 1;
+                if columns.start[row].saturating_add(LAUNCH_SLACK_NS) < api.start[launch as usize] {
+                    rows.push(row);
+                }
             }
         }
+        Self { rows, joined }
     }
-    if early.len() > 3 && early.len() * CLOCK_OFFSET_SHARE > joined {
-        health.note(
-            Code::ClockOffset,
-            name,
-            early.len() as u64,
-            "rows start before the call that launched them, too many to be damaged: the clocks of \
-             GPU and CPU disagree in this capture; GPU times are kept, launch delays cannot be trusted",
-        );
-        return;
-    }
-    for row in early {
-        mark(row, Code::BeforeLaunch);
+
+    /// Those that cannot be true; none, but a note, where there are too many for that.
+    fn damaged(self, name: &str, health: &mut Health) -> Vec<usize> {
+        if self.rows.len() > 3 && self.rows.len() * CLOCK_OFFSET_SHARE > self.joined {
+            health.note(
+                Code::ClockOffset,
+                name,
+                self.rows.len() as u64,
+                "rows start before the call that launched them, too many to be damaged: the clocks of \
+                 GPU and CPU disagree in this capture; GPU times are kept, launch delays cannot be trusted",
+            );
+            return Vec::new();
+        }
+        self.rows
     }
 }
 
@@ -163,13 +216,13 @@ fn overruns(
     columns: &ActivityColumns,
     in_order: impl Fn(u32) -> bool,
     in_graph: impl Fn(usize) -> bool,
-    mark: &mut impl FnMut(usize, Code),
+    mark: &mut impl FnMut(usize),
 ) {
     let streams = columns.stream.iter().max().map_or(0, |&s| s as usize + 1);
     let mut open: Vec<Vec<Open>> = (0..streams).map(|_| Vec::new()).collect();
-    let close = |open: Open, mark: &mut dyn FnMut(usize, Code)| {
+    let close = |open: Open, mark: &mut dyn FnMut(usize)| {
         for &row in &open.outlasts[..open.count] {
-            mark(row as usize, Code::StreamOverrun);
+            mark(row as usize);
         }
     };
     for row in 0..columns.len() {
@@ -193,7 +246,7 @@ fn overruns(
                 other.outlasts[other.count] = row as u32;
                 other.count += 1;
                 if other.count == OUTLASTED {
-                    mark(long, Code::StreamOverrun);
+                    mark(long);
                     list.swap_remove(i);
                     continue;
                 }

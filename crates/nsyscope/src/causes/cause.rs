@@ -145,8 +145,8 @@ impl Blame {
         Self { cause, call: call.to_owned(), gaps: 0, time_ns: 0 }
     }
 
-    pub(super) fn add(&mut self, ns: i64) {
-        self.gaps += 1;
+    pub(super) fn add(&mut self, gaps: u64, ns: i64) {
+        self.gaps += gaps;
         self.time_ns += ns;
     }
 }

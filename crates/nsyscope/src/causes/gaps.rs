@@ -1,9 +1,9 @@
 //! The gaps of a rank's time line, each with its cause.
 
 use super::cause::Cause;
-use super::host::Host;
+use super::host::{Cursor, Host};
 use super::pace::Tally;
-use crate::analysis::{Activity, ActivityKind};
+use crate::analysis::{Activity, ActivityKind, Durations};
 use crate::capture::{ApiKind, NONE, Trace};
 
 /// From one activity to the next on the same stream a GPU takes a few µs at most; queued work
@@ -26,24 +26,26 @@ pub(super) struct Gap {
     pub(super) call: u32,
 }
 
-/// A gap that the launch of the activity behind it explains.
-struct Open {
-    /// Its index among the gaps.
-    gap: u32,
+/// A gap as it is come across.
+struct Found {
+    start: i64,
+    end: i64,
+    /// The cause, where no launch has to be looked at.
+    cause: Option<Cause>,
     /// The activities that ran last before it and first after.
-    before: u32,
-    after: u32,
+    before: usize,
+    after: usize,
     /// The call that launched the latter.
     call: u32,
     /// Whether an earlier activity of the same launch came before.
     inside: bool,
 }
 
-/// All gaps, and which of them are not yet explained: those that no running graph covers.
-fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
-    let (mut gaps, mut open) = (Vec::new(), Vec::new());
+/// Hands out the gaps of a rank's activities in order. They are as many as the activities may be,
+/// so that going over them twice costs less than keeping them.
+fn walk(trace: &Trace, activities: &[Activity], mut take: impl FnMut(Found)) {
+    let Some(first) = activities.first() else { return };
     let mut begun = vec![false; trace.api().len()];
-    let Some(first) = activities.first() else { return (gaps, open) };
     let (mut covered, mut last) = (first.start, 0);
     for (i, activity) in activities.iter().enumerate() {
         let call = activity.launch(trace);
@@ -60,23 +62,13 @@ fn walk(trace: &Trace, activities: &[Activity]) -> (Vec<Gap>, Vec<Open>) {
                 }
                 _ => None,
             };
-            if cause.is_none() {
-                open.push(Open {
-                    gap: gaps.len() as u32,
-                    before: last as u32,
-                    after: i as u32,
-                    call,
-                    inside,
-                });
-            }
-            let cause = cause.unwrap_or(Cause::Unknown);
-            gaps.push(Gap { start: covered, end: activity.start, cause, call: NONE });
+            let (start, end) = (covered, activity.start);
+            take(Found { start, end, cause, before: last, after: i, call, inside });
         }
         if activity.end >= covered {
             (covered, last) = (activity.end, i);
         }
     }
-    (gaps, open)
 }
 
 fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
@@ -89,51 +81,53 @@ fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
     node(a) && node(b) && id(a) != NONE && id(a) == id(b)
 }
 
-/// The gaps of one rank, in order; `activities` are in order of start, `paces` those of its steps.
+/// Hands the gaps of one rank out in order; `activities` are in order of start, `paces` those of its
+/// steps.
 pub(super) fn find<'a>(
     trace: &Trace,
     host: &Host<'_>,
     activities: &[Activity],
     paces: impl Iterator<Item = &'a Tally>,
-) -> Vec<Gap> {
-    let (mut gaps, open) = walk(trace, activities);
+    mut take: impl FnMut(Gap),
+) {
     let api = trace.api();
     let silence =
         Tally::median_interval(paces).map_or(0.0, |interval| interval * SILENT_INTERVALS) as i64;
     let silence = silence.max(SILENCE_NS);
-    let latency = idle_latency(trace, &gaps, &open);
-    for of in open {
-        let gap = &mut gaps[of.gap as usize];
-        let (began, returned) = (api.start()[of.call as usize], api.end()[of.call as usize]);
-        (gap.cause, gap.call) = if began >= gap.start {
-            host.before(of.call, gap.start).cause(gap.end - gap.start, silence)
-        } else if returned >= gap.start || gap.end - began <= latency {
-            // Under way when the GPU ran dry, or as fast as a launch can be.
-            (Cause::Launch, NONE)
+    let latency = idle_latency(trace, activities);
+    let mut cursor = Cursor::default();
+    walk(trace, activities, |found| {
+        let Found { start, end, before, after, call, .. } = found;
+        let (cause, call) = if let Some(cause) = found.cause {
+            (cause, NONE)
         } else {
-            let same =
-                activities[of.before as usize].stream == activities[of.after as usize].stream;
-            let short = gap.end - gap.start <= DISPATCH_NS;
-            (if same && short { Cause::Dispatch } else { Cause::Dependency }, NONE)
+            let (began, returned) = (api.start()[call as usize], api.end()[call as usize]);
+            if began >= start {
+                host.before(call, start, &mut cursor).cause(end - start, silence)
+            } else if returned >= start || end - began <= latency {
+                // Under way when the GPU ran dry, or as fast as a launch can be.
+                (Cause::Launch, NONE)
+            } else {
+                let same = activities[before].stream == activities[after].stream;
+                let short = end - start <= DISPATCH_NS;
+                (if same && short { Cause::Dispatch } else { Cause::Dependency }, NONE)
+            }
         };
-    }
-    gaps
+        take(Gap { start, end, cause, call });
+    });
 }
 
 /// What a launch takes to reach an idle GPU, in ns from the beginning of the call: the median
 /// of those that found it idle. Longer calls are those that do more than launch.
-fn idle_latency(trace: &Trace, gaps: &[Gap], open: &[Open]) -> i64 {
-    let mut delays: Vec<i64> = open
-        .iter()
-        .filter(|of| !of.inside)
-        .filter_map(|of| {
-            let (gap, began) = (&gaps[of.gap as usize], trace.api().start()[of.call as usize]);
-            (began >= gap.start).then_some(gap.end - began)
-        })
-        .collect();
-    if delays.is_empty() {
-        return 0;
-    }
-    let middle = delays.len() / 2;
-    *delays.select_nth_unstable(middle).1
+fn idle_latency(trace: &Trace, activities: &[Activity]) -> i64 {
+    let mut delays = Durations::default();
+    walk(trace, activities, |found| {
+        if found.cause.is_none() && !found.inside {
+            let began = trace.api().start()[found.call as usize];
+            if began >= found.start {
+                delays.push(found.end - began);
+            }
+        }
+    });
+    delays.upper_median().unwrap_or(0)
 }

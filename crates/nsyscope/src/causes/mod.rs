@@ -11,11 +11,12 @@ mod host;
 mod pace;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use crate::analysis::WallTime;
-use crate::capture::NONE;
+use crate::capture::{NONE, Trace};
 use crate::run::Run;
-use crate::segment::{PhaseKey, Steps};
+use crate::segment::{PhaseKey, RankSteps, Step, Steps};
 
 pub use cause::{Blame, Cause, IdleTime};
 pub use pace::Pace;
@@ -46,73 +47,36 @@ impl Idle {
     /// each step the parts sum to its `idle_ns` there, for each rank
     /// to that of [`crate::analysis::rank_times`].
     pub fn find(run: &Run, steps: &Steps, step_times: &[Vec<WallTime>]) -> Self {
+        // By capture: several ranks share its calls.
+        let hosts: Vec<OnceLock<Host<'_>>> = run.traces().iter().map(|_| OnceLock::new()).collect();
+        let ranks = run.threads().map(steps.ranks.len(), |at| {
+            let rank = &steps.ranks[at];
+            let file = run.ranks()[rank.rank as usize].file;
+            let host = hosts[file].get_or_init(|| Host::new(&run.traces()[file]));
+            OfRank::find(&run.traces()[file], host, rank, &step_times[at])
+        });
         let mut out = Self::default();
         let mut blames: BTreeMap<PhaseKey, BTreeMap<(Cause, &str), Blame>> = BTreeMap::new();
         let mut paces: BTreeMap<PhaseKey, pace::Tally> = BTreeMap::new();
-        // By capture: several ranks share its calls.
-        let mut hosts: Vec<Option<Host<'_>>> = run.traces().iter().map(|_| None).collect();
-        for (rank, times) in steps.ranks.iter().zip(step_times) {
-            let file = run.ranks()[rank.rank as usize].file;
-            let trace = &run.traces()[file];
-            let host = hosts[file].get_or_insert_with(|| Host::new(trace));
-            let pace = pace::tally(trace, rank);
-            // What a pause in launching is does not depend on which steps are looked at.
-            let others = pace::tally_left_out(trace, rank);
-            let tallies = pace.values().chain(others.values());
-            let gaps = gaps::find(trace, host, rank.activities(), tallies);
-            let mut whole = IdleTime::default();
-            let mut in_step = vec![false; gaps.len()];
-            let mut of_steps = Vec::with_capacity(rank.steps.len());
-            for (step, time) in rank.steps.iter().zip(times) {
-                let key = step.key();
-                let mut idle = IdleTime::default();
-                let first = gaps.partition_point(|gap| gap.start < step.start_ns);
-                for (i, gap) in gaps.iter().enumerate().skip(first) {
-                    if gap.end > step.end_ns {
-                        break;
-                    }
-                    in_step[i] = true;
-                    idle.add(gap.cause, gap.length());
-                    if gap.call != NONE {
-                        let name = trace.api_names()[gap.call as usize].base();
-                        blames
-                            .entry(key)
-                            .or_default()
-                            .entry((gap.cause, name))
-                            .or_insert_with(|| Blame::new(gap.cause, name))
-                            .add(gap.length());
-                    }
-                }
-                idle.add(Cause::Other, time.idle_ns - idle.total_ns());
-                out.phases.entry(key).or_default().merge(&idle);
-                of_steps.push(idle);
+        for (of, rank) in ranks.into_iter().zip(&steps.ranks) {
+            let names = run.traces()[run.ranks()[rank.rank as usize].file].api_names();
+            for (step, idle) in rank.steps.iter().zip(&of.steps) {
+                out.phases.entry(step.key()).or_default().merge(idle);
             }
-            for step in rank.left_out() {
-                let first = gaps.partition_point(|gap| gap.start < step.start_ns);
-                for (gap, in_step) in gaps.iter().zip(&mut in_step).skip(first) {
-                    if gap.end > step.end_ns {
-                        break;
-                    }
-                    *in_step = true;
-                }
+            for ((key, cause, call), (gaps, ns)) in of.blames {
+                let name = names[call as usize].base();
+                blames
+                    .entry(key)
+                    .or_default()
+                    .entry((cause, name))
+                    .or_insert_with(|| Blame::new(cause, name))
+                    .add(gaps, ns);
             }
-            let all = || rank.steps.iter().chain(rank.left_out());
-            let steps_span = all()
-                .map(|step| step.start_ns)
-                .min()
-                .map(|start| (start, all().map(|step| step.end_ns).max()));
-            for (gap, &in_step) in gaps.iter().zip(&in_step) {
-                let between = steps_span.is_some_and(|(start, end)| {
-                    gap.start >= start && end.is_some_and(|end| gap.end <= end)
-                });
-                let cause = if between && !in_step { Cause::Tail } else { gap.cause };
-                whole.add(cause, gap.length());
-            }
-            for (key, tally) in pace {
+            for (key, tally) in of.paces {
                 paces.entry(key).or_default().merge(tally);
             }
-            out.steps.push(of_steps);
-            out.ranks.push(whole);
+            out.steps.push(of.steps);
+            out.ranks.push(of.whole);
         }
         out.blames = blames
             .into_iter()
@@ -134,6 +98,80 @@ impl Idle {
             out.merge(rank);
         }
         out
+    }
+}
+
+/// The idle time of one rank.
+struct OfRank {
+    steps: Vec<IdleTime>,
+    whole: IdleTime,
+    /// By phase, cause and function (an index into [`Trace::api_names`]): gaps and ns.
+    blames: BTreeMap<(PhaseKey, Cause, u32), (u64, i64)>,
+    paces: BTreeMap<PhaseKey, pace::Tally>,
+}
+
+impl OfRank {
+    fn find(trace: &Trace, host: &Host<'_>, rank: &RankSteps, times: &[WallTime]) -> Self {
+        let paces = pace::tally(trace, rank);
+        // What a pause in launching is does not depend on which steps are looked at.
+        let others_paces = pace::tally_left_out(trace, rank);
+        let mut steps: Vec<IdleTime> = vec![IdleTime::default(); rank.steps.len()];
+        let mut blames: BTreeMap<(PhaseKey, Cause, u32), (u64, i64)> = BTreeMap::new();
+        let mut whole = IdleTime::default();
+        let all = || rank.steps.iter().chain(rank.left_out());
+        let from = all().map(|step| step.start_ns).min().unwrap_or(i64::MAX);
+        let until = all().map(|step| step.end_ns).max().unwrap_or(i64::MIN);
+        let (mut own, mut others) = (Within::new(&rank.steps), Within::new(rank.left_out()));
+        let tallies = paces.values().chain(others_paces.values());
+        gaps::find(trace, host, rank.activities(), tallies, |gap| {
+            let mut in_step = !others.of(&gap).is_empty();
+            for &at in own.of(&gap) {
+                in_step = true;
+                steps[at].add(gap.cause, gap.length());
+                if gap.call != NONE {
+                    let key = rank.steps[at].key();
+                    let sum = blames.entry((key, gap.cause, gap.call)).or_default();
+                    sum.0 += 1;
+                    sum.1 += gap.length();
+                }
+            }
+            let between = gap.start >= from && gap.end <= until;
+            whole.add(if between && !in_step { Cause::Tail } else { gap.cause }, gap.length());
+        });
+        for (idle, time) in steps.iter_mut().zip(times) {
+            idle.add(Cause::Other, time.idle_ns - idle.total_ns());
+        }
+        Self { steps, whole, blames, paces }
+    }
+}
+
+/// The steps that gaps, which come in order, lie within.
+struct Within<'a> {
+    /// In order of start.
+    steps: &'a [Step],
+    /// How many have begun.
+    begun: usize,
+    /// Those that have begun and not ended.
+    open: Vec<usize>,
+    found: Vec<usize>,
+}
+
+impl<'a> Within<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        Self { steps, begun: 0, open: Vec::new(), found: Vec::new() }
+    }
+
+    /// The steps that hold all of a gap; none that begins before the last one's.
+    fn of(&mut self, gap: &Gap) -> &[usize] {
+        while self.steps.get(self.begun).is_some_and(|step| step.start_ns <= gap.start) {
+            self.open.push(self.begun);
+            self.begun += 1;
+        }
+        let steps = self.steps;
+        self.open.retain(|&at| steps[at].end_ns > gap.start);
+        self.found.clear();
+        self.found.extend(self.open.iter().filter(|&&at| gap.end <= steps[at].end_ns));
+        &self.found
     }
 }
 

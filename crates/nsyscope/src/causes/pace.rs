@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::analysis::Distribution;
+use crate::analysis::Durations;
 use crate::capture::{ApiKind, NONE, Trace};
 use crate::segment::{PhaseKey, RankSteps, Step};
 
@@ -32,36 +32,39 @@ pub struct Pace {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     steps: u64,
-    calls: Vec<i64>,
-    graphs: Vec<i64>,
-    intervals: Vec<i64>,
+    calls: Durations,
+    graphs: Durations,
+    intervals: Durations,
 }
 
 impl Tally {
-    pub(super) fn merge(&mut self, mut other: Self) {
+    pub(super) fn merge(&mut self, other: Self) {
         self.steps += other.steps;
-        self.calls.append(&mut other.calls);
-        self.graphs.append(&mut other.graphs);
-        self.intervals.append(&mut other.intervals);
+        self.calls.merge(other.calls);
+        self.graphs.merge(other.graphs);
+        self.intervals.merge(other.intervals);
     }
 
-    pub(super) fn finish(mut self) -> Option<Pace> {
+    pub(super) fn finish(self) -> Option<Pace> {
         let (kernel_launches, graph_launches) = (self.calls.len() as u64, self.graphs.len() as u64);
-        let p50 = |values: &mut [i64]| Distribution::of(values).map(|d| d.p50_ns);
+        let p50 = |values: Durations| values.distribution().map(|d| d.p50_ns);
         (kernel_launches + graph_launches > 0).then(|| Pace {
             steps: self.steps,
             kernel_launches,
             graph_launches,
-            call_p50_ns: p50(&mut self.calls),
-            graph_call_p50_ns: p50(&mut self.graphs),
-            interval_p50_ns: p50(&mut self.intervals),
+            call_p50_ns: p50(self.calls),
+            graph_call_p50_ns: p50(self.graphs),
+            interval_p50_ns: p50(self.intervals),
         })
     }
 
     /// The median interval of several.
     pub(super) fn median_interval<'a>(tallies: impl Iterator<Item = &'a Self>) -> Option<f64> {
-        let mut all: Vec<i64> = tallies.flat_map(|tally| &tally.intervals).copied().collect();
-        Distribution::of(&mut all).map(|d| d.p50_ns)
+        let mut all = Durations::default();
+        for tally in tallies {
+            all.merge(tally.intervals.clone());
+        }
+        all.distribution().map(|d| d.p50_ns)
     }
 }
 
@@ -93,8 +96,10 @@ fn tally_of(
         calls.retain(|&call| call != NONE);
         // The nodes of a replay repeat their launch: most go before the sort.
         calls.dedup();
-        calls.sort_unstable();
-        calls.dedup();
+        if !calls.is_sorted() {
+            calls.sort_unstable();
+            calls.dedup();
+        }
         let tally = out.entry(step.key()).or_default();
         tally.steps += 1;
         let mut before: Option<u32> = None;

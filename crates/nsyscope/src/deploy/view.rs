@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::deployment::{Deployment, Source};
+use crate::text::printable;
 
 /// The `schema` of the JSON view.
 pub const SCHEMA: &str = "nsyscope.deployment/1";
@@ -57,7 +58,8 @@ impl Deployment {
             table(&mut out, &env, width);
         }
         if !self.hf_overrides.is_empty() {
-            let _ = writeln!(out, "\nModel overrides\n  {}", json!(self.hf_overrides));
+            let overrides = json!(self.hf_overrides).to_string();
+            let _ = writeln!(out, "\nModel overrides\n  {}", printable(&overrides));
         }
         if !self.unknown_flags.is_empty() {
             out.push_str("\nUnknown flags\n");
@@ -65,7 +67,7 @@ impl Deployment {
                 let place = &flag.place;
                 let place =
                     if place.is_unknown() { String::new() } else { format!("  ({place:#})") };
-                let _ = writeln!(out, "  {}{place}", flag.name);
+                let _ = writeln!(out, "  {}{place}", printable(&flag.name));
             }
         }
         if !self.warnings.is_empty() {
@@ -89,17 +91,19 @@ impl Deployment {
             markdown_table(&mut out, "Variable", &env);
         }
         if !self.hf_overrides.is_empty() {
-            let _ = writeln!(out, "\nModel overrides: `{}`", json!(self.hf_overrides));
+            let overrides = json!(self.hf_overrides).to_string();
+            let _ = writeln!(out, "\nModel overrides: `{}`", printable(&overrides));
         }
         if !self.unknown_flags.is_empty() {
-            let flags = self.unknown_flags.iter().map(|flag| format!("`{}`", flag.name));
+            let flags = self.unknown_flags.iter().map(|flag| format!("`{}`", printable(&flag.name)));
             let _ = writeln!(out, "\nUnknown flags: {}", flags.collect::<Vec<_>>().join(", "));
         }
         if !self.warnings.is_empty() {
             out.push_str("\nWarnings:\n\n");
             for warning in &self.warnings {
                 let place = warning.place.as_ref().map(|place| format!(" (`{place}`)"));
-                let _ = writeln!(out, "- {}{}", warning.message, place.unwrap_or_default());
+                let text = format!("{}{}", warning.message, place.unwrap_or_default());
+                let _ = writeln!(out, "- {}", printable(&text));
             }
         }
         out
@@ -161,11 +165,6 @@ fn plain(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Control characters of a hostile file must not reach a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn table(out: &mut String, lines: &[Line], width: usize) {

@@ -7,7 +7,7 @@ use crate::analysis::{
     Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
     collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
 };
-use crate::attribute::LayerHeat;
+use crate::attribute::{Attribution, LayerHeat};
 use crate::capture::{Captured, Trace};
 use crate::causes::{Idle, IdleTime};
 use crate::deploy::Deployment;
@@ -49,8 +49,6 @@ pub struct ReportOptions {
     pub steps: StepOptions,
     /// Which of them the report is about.
     pub selection: Selection,
-    /// Threads to analyse with, `None` for two; the report is the same for any number.
-    pub threads: Option<usize>,
     /// How the engine was started, as a file or command line claims.
     pub deployment: Option<Deployment>,
     /// The model and what it is to be priced on.
@@ -73,7 +71,6 @@ impl Default for ReportOptions {
             top: 20,
             steps: StepOptions::new(),
             selection: Selection::all(),
-            threads: None,
             deployment: None,
             model: None,
             findings: findings::SHOWN,
@@ -89,13 +86,6 @@ impl ReportOptions {
     /// The 20 longest kernels.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Analyses with this many threads.
-    #[must_use]
-    pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
-        self
     }
 
     /// How steps are found.
@@ -182,13 +172,19 @@ impl Report {
     /// deployment, a selection, expectations and hypotheses there is none.
     pub fn new(run: &Run, classifier: &Classifier, options: &ReportOptions) -> Result<Self> {
         let classes = Classes::new(run, classifier);
-        let (whole, stepped) = side_by_side(
-            options.threads,
+        let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
+        let resolved = match &options.model {
+            Some(context) => {
+                Some((context, ResolvedModel::new(context, run, deployment.as_ref())?))
+            }
+            None => None,
+        };
+        let (whole, stepped) = run.threads().join(
             || Whole::of(run, &classes),
-            || Stepped::of(run, &classes, options),
+            || Stepped::of(run, &classes, options, resolved.as_ref()),
         );
         let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, rank_phases, work, idle } = stepped?;
+        let Stepped { steps, step_times, phases, rank_phases, work, idle, attributed } = stepped?;
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -222,9 +218,6 @@ impl Report {
         if health.count(Code::RangesWithoutCalls) > 0 {
             summary.distrust("rows were lost, so steps may lack work");
         }
-        let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
-        let (mut model, mut ops, mut attributed) = (None, None, None);
-        let mut hypotheses = None;
         let source = Source {
             run,
             classes: &classes,
@@ -233,29 +226,43 @@ impl Report {
             idle: &idle,
             matched: &matched,
         };
-        let mut known = KnownMessages::of_ranges(run, &classes);
-        if let Some(context) = &options.model {
-            let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
-            let found = resolved.attribute(context, run, &classes, &steps)?;
-            known.with_model(&steps, &found, &resolved);
-            let priced = Priced { attribution: &found, cost: resolved.cost.as_ref() };
-            // Floors of another model are no ceilings; who asks for them by name gets them.
-            let fits = !options.what_if.is_empty() || found.misfits().is_empty();
-            let priced = fits.then_some(&priced);
-            hypotheses = Some(Hypotheses::new(&source, priced, &options.what_if)?);
-            let mut section = ModelSection::new(context, resolved, &summary)?;
-            section.warnings.extend(OpsSection::warnings(&found));
-            ops = Some(OpsSection::rows(&found));
-            model = Some(section);
-            attributed = Some(found);
-        }
-        let hypotheses = match hypotheses {
-            Some(known) => known,
-            None => Hypotheses::new(&source, None, &options.what_if)?,
-        };
         let deployed = deployment.as_ref().and_then(DeploymentSection::effective);
-        let in_steps = StepCollectives::new(run, &classes, &steps, &matched, known, deployed);
-        let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
+        let in_steps = || {
+            let mut known = KnownMessages::of_ranges(run, &classes);
+            if let Some((found, (_, resolved))) = attributed.as_ref().zip(resolved.as_ref()) {
+                known.with_model(&steps, found, resolved);
+            }
+            StepCollectives::new(run, &classes, &steps, &matched, known, deployed)
+        };
+        let hypotheses = || {
+            let priced =
+                attributed.as_ref().zip(resolved.as_ref()).map(|(found, (_, resolved))| Priced {
+                    attribution: found,
+                    cost: resolved.cost.as_ref(),
+                });
+            // Floors of another model are no ceilings; who asks for them by name gets them.
+            let fits = |priced: &&Priced<'_>| {
+                !options.what_if.is_empty() || priced.attribution.misfits().is_empty()
+            };
+            Hypotheses::new(&source, priced.as_ref().filter(fits), &options.what_if)
+        };
+        let ((in_steps, layers), hypotheses) = run.threads().join(
+            || {
+                let layers = || LayerHeat::find(run, &classes, &steps, attributed.as_ref());
+                (in_steps(), layers())
+            },
+            hypotheses,
+        );
+        let hypotheses = hypotheses?;
+        let model = match resolved {
+            Some((context, resolved)) => {
+                let mut section = ModelSection::new(context, resolved, &summary)?;
+                section.warnings.extend(attributed.iter().flat_map(OpsSection::warnings));
+                Some(section)
+            }
+            None => None,
+        };
+        let ops = attributed.as_ref().map(OpsSection::rows);
         let mut facts = Facts::of_steps(&classes, &steps, &step_times, &phases, &idle, &work);
         facts::complete(&mut facts, &in_steps, model.as_ref());
         facts::operations(&mut facts, ops.as_deref().unwrap_or_default(), classifier);
@@ -403,46 +410,34 @@ struct Stepped {
     rank_phases: Vec<BTreeMap<PhaseKey, PhaseTime>>,
     work: StepWork,
     idle: Idle,
+    /// Of a model that is known.
+    attributed: Option<Attribution>,
 }
 
 impl Stepped {
-    fn of(run: &Run, classes: &Classes, options: &ReportOptions) -> Result<Self> {
+    fn of(
+        run: &Run,
+        classes: &Classes,
+        options: &ReportOptions,
+        model: Option<&(&ModelContext, ResolvedModel)>,
+    ) -> Result<Self> {
         let steps = Steps::find(run, classes, &options.steps)
             .of_asked_ranges(run, &options.steps)?
             .select(&options.selection)?;
         let step_times = step_times(run, classes, &steps);
-        let (idle, (rank_phases, work)) = side_by_side(
-            options.threads,
-            || Idle::find(run, &steps, &step_times),
+        let attribute = || {
+            model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
+        };
+        let ((attributed, rank_phases, work), idle) = run.threads().join(
             || {
-                (
-                    rank_phase_times(run, classes, &steps, &step_times),
-                    StepWork::find(run, classes, &steps),
-                )
+                let rank_phases = rank_phase_times(run, classes, &steps, &step_times);
+                (attribute(), rank_phases, StepWork::find(run, classes, &steps))
             },
+            || Idle::find(run, &steps, &step_times),
         );
-        let phases = phase_times_of_all(&rank_phases);
-        Ok(Self { steps, step_times, phases, rank_phases, work, idle })
+        let (attributed, phases) = (attributed?, phase_times_of_all(&rank_phases));
+        Ok(Self { steps, step_times, phases, rank_phases, work, idle, attributed })
     }
-}
-
-/// Runs two questions that know nothing of each other on two threads, or one after the other.
-fn side_by_side<A: Send, B>(
-    threads: Option<usize>,
-    one: impl FnOnce() -> A + Send,
-    other: impl FnOnce() -> B,
-) -> (A, B) {
-    if threads == Some(1) {
-        return (one(), other());
-    }
-    std::thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        match one.join() {
-            Ok(one) => (one, other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
 }
 
 fn capture(run: &Run, warnings: Vec<Entry>) -> CaptureSection {
@@ -613,7 +608,9 @@ fn classification(kernels: &[KernelRow]) -> ClassificationSection {
         kernels: kernels.iter().map(|row| row.time.calls).sum(),
         unique_names: kernels.len() as u64,
         classified_time_share: (total > 0).then(|| share(total - unknown_ns, total)),
+        unclassified_names: unknown().count() as u64,
         unclassified: unknown()
+            .take(ClassificationSection::MOST_ROWS)
             .map(|row| UnclassifiedRow {
                 name: row.name.clone(),
                 calls: row.time.calls,

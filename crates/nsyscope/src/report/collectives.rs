@@ -3,17 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 use crate::analysis::{
     ActivityKind, Call, Classes, CollectiveRow, Collectives, Message, NvtxMessages,
 };
-use crate::attribute::{Assignment, Attribution};
+use crate::attribute::Attribution;
 use crate::capture::NONE;
 use crate::cost::{Collective, CollectiveKind, CostModel, forced_link, forced_protocol};
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
 use crate::model::Provenance;
 use crate::run::Run;
-use crate::segment::{PhaseKey, Steps, kernel_steps};
+use crate::segment::{PhaseKey, RankSteps, Step, Steps};
 
 use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 
@@ -21,6 +23,7 @@ use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 const OUTSIDE: &str = "outside";
 
 /// Collectives and late ranks by phase and batch.
+#[derive(Default)]
 pub(super) struct StepCollectives {
     /// As reported: by operation and message too.
     pub(super) collectives: Vec<CollectiveSection>,
@@ -34,8 +37,9 @@ pub(super) struct StepCollectives {
 #[derive(Debug, Default)]
 pub(crate) struct KnownMessages {
     nvtx: NvtxMessages,
-    /// For each of the steps' ranks, by row of its kernel table, what the model's operation is.
-    ops: Vec<BTreeMap<u32, (&'static str, Option<Collective>)>>,
+    /// For each rank, by row of its kernel table, what the model's operation is: an index.
+    of_kernel: Vec<FxHashMap<u32, u32>>,
+    ops: Vec<(&'static str, Option<Collective>)>,
     cost: Option<CostModel>,
     /// What the link of those prices rests on.
     link: Option<Provenance>,
@@ -56,23 +60,21 @@ impl KnownMessages {
     ) {
         self.cost.clone_from(&resolved.cost);
         self.link = Some(resolved.link_provenance());
-        self.ops = steps
-            .ranks
-            .iter()
-            .enumerate()
-            .map(|(rank, of_rank)| {
-                let activities = of_rank.activities().iter().enumerate();
-                activities
-                    .filter(|(_, activity)| activity.table == ActivityKind::Kernel)
-                    .filter_map(|(at, activity)| {
-                        let assignment: &Assignment = attribution.of(rank, at)?;
-                        let communicates = assignment.category.starts_with("comm/");
-                        communicates
-                            .then_some((activity.row, (assignment.op, assignment.collective)))
-                    })
-                    .collect()
-            })
-            .collect();
+        let communicates: Vec<bool> =
+            attribution.assignments.iter().map(|a| a.category.starts_with("comm/")).collect();
+        self.ops = attribution.assignments.iter().map(|a| (a.op, a.collective)).collect();
+        let ranks = steps.ranks.iter().map(|rank| rank.rank as usize + 1).max().unwrap_or(0);
+        self.of_kernel = vec![FxHashMap::default(); ranks];
+        for (of_rank, ops) in steps.ranks.iter().zip(&attribution.ranks) {
+            let found = &mut self.of_kernel[of_rank.rank as usize];
+            for (activity, &op) in of_rank.activities().iter().zip(&ops.assignment_of) {
+                if communicates.get(op as usize).is_some_and(|communicates| *communicates)
+                    && activity.table == ActivityKind::Kernel
+                {
+                    found.insert(activity.row, op);
+                }
+            }
+        }
     }
 
     /// Prices on the capture's own GPU, where no model has brought its own.
@@ -94,12 +96,11 @@ impl KnownMessages {
 
     /// What is known of one collective. A size that the program wrote down is what ran; the
     /// model's follows from its tokens.
-    pub(crate) fn message(&self, steps: &Steps, call: &Call<'_>) -> Message {
+    pub(crate) fn message(&self, call: &Call<'_>) -> Message {
         let mut out = Message::default();
         for member in call.members() {
-            let rank = steps.ranks.iter().position(|r| r.rank == member.rank);
-            let known = rank.and_then(|rank| self.ops.get(rank)?.get(&member.row));
-            if let Some((op, collective)) = known {
+            let op = self.of_kernel.get(member.rank as usize).and_then(|of| of.get(&member.row));
+            if let Some(&(op, collective)) = op.and_then(|&op| self.ops.get(op as usize)) {
                 out.op = Some(op);
                 let same = collective.filter(|c| carries_out(call.kind(), c.kind));
                 out.bytes = same.map(|c| c.message_bytes.round() as u64);
@@ -115,7 +116,7 @@ impl KnownMessages {
     }
 
     fn tells_nothing(&self) -> bool {
-        self.nvtx.is_empty() && self.ops.iter().all(BTreeMap::is_empty)
+        self.nvtx.is_empty() && self.of_kernel.iter().all(FxHashMap::is_empty)
     }
 }
 
@@ -188,65 +189,77 @@ impl StepCollectives {
         deployed: Option<&Deployment>,
     ) -> Self {
         known.price(run, deployed);
-        let step_of = kernel_steps(run, steps);
         let only = steps.selected.and_then(|selected| selected.by.rank);
-        // A collective is of the step that its first member's kernel is in (of a selected rank,
-        // that rank's); ranks of one model run the same steps.
-        let key_of = |call: &Call<'_>| -> Option<PhaseKey> {
-            let member =
-                call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;
-            let rank = steps.ranks.iter().position(|r| r.rank == member.rank)?;
-            let step = step_of[rank][member.row as usize];
-            if step == NONE {
-                return None;
-            }
-            let step = &steps.ranks[rank].steps[step as usize];
-            Some(step.key())
-        };
-        let mut keys: BTreeSet<Option<PhaseKey>> = BTreeSet::new();
-        for call in matched.calls() {
-            keys.insert(key_of(&call));
-        }
-        let (mut collectives, mut merged) = (Vec::new(), Vec::new());
-        let mut late = Vec::new();
-        let mut experts = Vec::new();
+        let key_of = keys_of_calls(run, steps, matched, only);
+        let keys: BTreeSet<Option<PhaseKey>> = key_of.iter().copied().collect();
         // Steps first, what is outside of them last.
         let (inside, mut outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
         if steps.selected.is_some() {
             // Most of these are of steps that were left out.
             outside.clear();
         }
-        for key in inside.into_iter().chain(outside) {
+        let keys: Vec<Option<PhaseKey>> = inside.into_iter().chain(outside).collect();
+        let parts = run.threads().map(keys.len(), |at| {
+            let key = keys[at];
             let (phase, batch) = key.map_or((OUTSIDE, None), |key| (key.phase.as_str(), key.batch));
-            let of_key = |call: &Call<'_>| key_of(call) == key;
+            let of_key = |call: &Call<'_>| key_of[call.number()] == key;
             let section =
                 |(message, row)| CollectiveSection::new(phase, batch, message, row, &known);
             let rows = matched.rows_by_message(only, of_key, |_| Message::default());
-            merged.extend(rows.into_iter().map(section));
-            if !known.tells_nothing() {
-                let rows = matched.rows_by_message(only, of_key, |call| known.message(steps, call));
-                collectives.extend(rows.into_iter().map(section));
+            let merged: Vec<_> = rows.into_iter().map(section).collect();
+            let collectives = if known.tells_nothing() {
+                merged.clone()
+            } else {
+                let rows = matched.rows_by_message(only, of_key, |call| known.message(call));
+                rows.into_iter().map(section).collect()
+            };
+            let experts = matched.experts(run, classes, of_key).into_iter();
+            let late = if key.is_some() { matched.late(run, classes, of_key) } else { Vec::new() };
+            Self {
+                collectives,
+                merged,
+                late: late.into_iter().map(|late| LateSection { phase, batch, late }).collect(),
+                experts: experts.map(|balance| ExpertSection { phase, batch, balance }).collect(),
             }
-            experts.extend(
-                matched.experts(run, classes, of_key).into_iter().map(|balance| ExpertSection {
-                    phase,
-                    batch,
-                    balance,
-                }),
-            );
-            if key.is_some() {
-                late.extend(
-                    matched.late(run, classes, of_key).into_iter().map(|late| LateSection {
-                        phase,
-                        batch,
-                        late,
-                    }),
-                );
-            }
+        });
+        let mut out = Self::default();
+        for mut part in parts {
+            out.collectives.append(&mut part.collectives);
+            out.merged.append(&mut part.merged);
+            out.late.append(&mut part.late);
+            out.experts.append(&mut part.experts);
         }
-        if known.tells_nothing() {
-            collectives.clone_from(&merged);
-        }
-        Self { collectives, merged, late, experts }
+        out
     }
+}
+
+/// The phase and batch of every matched collective, by its number. It is of the step that its
+/// first member's kernel is in (of a selected rank, that rank's): ranks of one model run the same
+/// steps.
+fn keys_of_calls(
+    run: &Run,
+    steps: &Steps,
+    matched: &Collectives,
+    only: Option<u32>,
+) -> Vec<Option<PhaseKey>> {
+    // By capture, as each kernel is one rank's: its step, an index into that rank's steps.
+    let mut step_of: Vec<Vec<u32>> =
+        run.traces().iter().map(|trace| vec![NONE; trace.kernels().len()]).collect();
+    let mut of_rank: Vec<Option<&RankSteps>> = vec![None; run.ranks().len()];
+    for rank in &steps.ranks {
+        of_rank[rank.rank as usize] = Some(rank);
+        let of_kernel = &mut step_of[run.ranks()[rank.rank as usize].file];
+        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
+            if activity.table == ActivityKind::Kernel {
+                of_kernel[activity.row as usize] = step;
+            }
+        }
+    }
+    let key = |call: Call<'_>| {
+        let member = call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;
+        let rank = of_rank[member.rank as usize]?;
+        let step = step_of[run.ranks()[member.rank as usize].file][member.row as usize];
+        rank.steps.get(step as usize).map(Step::key)
+    };
+    matched.calls().map(key).collect()
 }

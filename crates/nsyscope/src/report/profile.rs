@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -17,6 +18,10 @@ use crate::whatif::{Atom, IdlePart, Part, Profile, Shared};
 
 /// A step is warming up if it takes so many times the typical one, and is idle for half of it.
 const WARM_UP: i64 = 3;
+
+/// Steps of a rank that are summed up by themselves; fixed, so that sums of floating point numbers
+/// are the same for any number of threads.
+const PART: usize = 256;
 
 /// What the steps of a run are made from.
 pub(super) struct Source<'a> {
@@ -38,31 +43,65 @@ impl Source<'_> {
     /// One profile a phase and batch, those whose steps take most time first.
     pub(super) fn profiles(&self, priced: Option<&Priced<'_>>) -> Vec<Profile> {
         let waits = self.waits();
-        let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
         let mut usual: BTreeMap<PhaseKey, i64> = BTreeMap::new();
         for key in self.steps.ranks.iter().flat_map(|rank| &rank.steps).map(Step::key) {
             usual.entry(key).or_insert_with(|| self.usual_ns(key));
         }
-        let mut floors = Floors::new(priced);
-        for (at, rank) in self.steps.ranks.iter().enumerate() {
-            for (number, step) in rank.steps.iter().enumerate() {
-                let key = step.key();
-                let tally = tallies.entry(key).or_default();
-                let (time, idle) = (&self.times[at][number], &self.idle.steps[at][number]);
-                let wall = time.end - time.start;
-                let usual = usual.get(&key).copied().unwrap_or(0);
-                if wall > usual.saturating_mul(WARM_UP) && idle.total_ns() * 2 > wall {
-                    tally.warm_up += 1;
-                    continue;
-                }
-                tally.step(step, idle);
-                self.activities(at, number, rank, step, &waits[at], &mut floors, tally);
-            }
+        let parts: Vec<(usize, Range<usize>)> = self
+            .steps
+            .ranks
+            .iter()
+            .enumerate()
+            .flat_map(|(at, rank)| {
+                let steps = rank.steps.len();
+                (0..steps).step_by(PART).map(move |from| (at, from..steps.min(from + PART)))
+            })
+            .collect();
+        let communicates: Vec<bool> =
+            self.classes.categories().iter().map(|c| c.family() == "comm").collect();
+        let sums = self.run.threads().map(parts.len(), |part| {
+            let (at, range) = parts[part].clone();
+            self.tallies(at, range, &usual, &waits[at], Floors::new(priced, &communicates))
+        });
+        let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
+        for (key, tally) in sums.into_iter().flatten() {
+            tallies.entry(key).or_default().merge(tally);
         }
         let mut out: Vec<Profile> =
             tallies.into_iter().map(|(key, tally)| tally.finish(key)).collect();
         out.sort_by_key(|profile| Reverse(profile.wall_ns()));
         out
+    }
+
+    /// Sums up some of the steps of a rank.
+    fn tallies(
+        &self,
+        at: usize,
+        range: Range<usize>,
+        usual: &BTreeMap<PhaseKey, i64>,
+        waits: &FxHashMap<u32, i64>,
+        mut floors: Floors<'_>,
+    ) -> BTreeMap<PhaseKey, Tally> {
+        let rank = &self.steps.ranks[at];
+        let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
+        for number in range {
+            let step = &rank.steps[number];
+            let key = step.key();
+            let tally = tallies.entry(key).or_default();
+            let (time, idle) = (&self.times[at][number], &self.idle.steps[at][number]);
+            let wall = time.end - time.start;
+            let usual = usual.get(&key).copied().unwrap_or(0);
+            if wall > usual.saturating_mul(WARM_UP) && idle.total_ns() * 2 > wall {
+                tally.warm_up += 1;
+                continue;
+            }
+            tally.step(step, idle);
+            self.activities(at, number, rank, step, waits, &mut floors, tally);
+        }
+        for tally in tallies.values_mut() {
+            tally.recent = Vec::new();
+        }
+        tallies
     }
 
     /// The lower median of the wall times of steps.
@@ -108,8 +147,9 @@ impl Source<'_> {
         let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
         for (place, (index, activity)) in rank.activities_of(step).enumerate() {
             let class = self.classes.activity(file, trace, activity);
-            let op = alignment.as_ref().and_then(|_| floors.op(at, index));
-            let wait = wait_of(activity, waits);
+            let assignment = alignment.as_ref().map_or(NONE, |_| floors.assignment(at, index));
+            let communicates = floors.communicates[class as usize];
+            let wait = if communicates { wait_of(activity, waits) } else { None };
             while let Some(&Reverse((start, end, atom))) = later.peek() {
                 if start > activity.start {
                     break;
@@ -119,7 +159,7 @@ impl Source<'_> {
             }
             let mut name = |part| {
                 let category = || self.classes.categories()[class as usize].as_str().to_owned();
-                tally.atom(class, op, part, category)
+                tally.atom_of(assignment, class, part, || floors.op(assignment), category)
             };
             let (whole, end) = (activity.end - activity.start, activity.end);
             let main = if let Some(wait) = wait {
@@ -160,21 +200,29 @@ fn wait_of(activity: &Activity, waits: &FxHashMap<u32, i64>) -> Option<i64> {
 /// The floors of operations, and the operations of activities.
 struct Floors<'a> {
     priced: Option<&'a Priced<'a>>,
+    /// Which classes are collectives: others wait for no rank.
+    communicates: &'a [bool],
     /// By alignment, the floor in ns of each of its operations.
     of: FxHashMap<*const Alignment, Vec<Option<f64>>>,
 }
 
 impl<'a> Floors<'a> {
-    fn new(priced: Option<&'a Priced<'a>>) -> Self {
-        Self { priced, of: FxHashMap::default() }
+    fn new(priced: Option<&'a Priced<'a>>, communicates: &'a [bool]) -> Self {
+        Self { priced, communicates, of: FxHashMap::default() }
     }
 
     fn alignment(&self, rank: usize, step: usize) -> Option<Arc<Alignment>> {
         self.priced?.attribution.ranks.get(rank)?.steps.get(step)?.clone()
     }
 
-    fn op(&self, rank: usize, activity: usize) -> Option<&'static str> {
-        Some(self.priced?.attribution.of(rank, activity)?.op)
+    /// The assignment of an activity, an index; [`NONE`] without one.
+    fn assignment(&self, rank: usize, activity: usize) -> u32 {
+        let of_rank = self.priced.and_then(|priced| priced.attribution.ranks.get(rank));
+        of_rank.and_then(|ops| ops.assignment_of.get(activity)).copied().unwrap_or(NONE)
+    }
+
+    fn op(&self, assignment: u32) -> Option<&'static str> {
+        Some(self.priced?.attribution.assignments.get(assignment as usize)?.op)
     }
 
     /// Adds what the activity at a place of the step says of its operation's calls and floor.
@@ -215,6 +263,9 @@ impl<'a> Floors<'a> {
     }
 }
 
+/// What tells atoms apart: class, operation and part.
+type AtomKey = (u32, Option<&'static str>, Part);
+
 /// What is summed up for a phase and batch.
 #[derive(Default)]
 struct Tally {
@@ -225,7 +276,11 @@ struct Tally {
     atoms: Vec<Atom>,
     /// By class: what has no operation and no parts, which without a model is nearly everything.
     plain: Vec<u32>,
-    index: FxHashMap<(u32, Option<&'static str>, Part), u32>,
+    /// By assignment: class and atom of the last whole activity, which most that follow share.
+    recent: Vec<(u32, u32)>,
+    index: FxHashMap<AtomKey, u32>,
+    /// Of each atom.
+    keys: Vec<AtomKey>,
     shared: BTreeMap<Vec<u32>, i64>,
     idle: [(i64, u64); Cause::ALL.len()],
     /// Operations of which a call has no known floor.
@@ -246,6 +301,33 @@ impl Tally {
         }
     }
 
+    /// As [`Tally::atom`], for an activity with an assignment; [`NONE`] without one.
+    fn atom_of(
+        &mut self,
+        assignment: u32,
+        class: u32,
+        part: Part,
+        op: impl Fn() -> Option<&'static str>,
+        category: impl Fn() -> String,
+    ) -> u32 {
+        if assignment == NONE {
+            return self.atom(class, None, part, category);
+        }
+        let at = assignment as usize;
+        if part == Part::Whole
+            && let Some(&(of, atom)) = self.recent.get(at)
+            && of == class
+        {
+            return atom;
+        }
+        let atom = self.atom(class, op(), part, category);
+        if part == Part::Whole {
+            self.recent.resize(self.recent.len().max(at + 1), (NONE, NONE));
+            self.recent[at] = (class, atom);
+        }
+        atom
+    }
+
     fn atom(
         &mut self,
         class: u32,
@@ -257,9 +339,10 @@ impl Tally {
         if plain && let Some(&atom) = self.plain.get(class as usize).filter(|at| **at != NONE) {
             return atom;
         }
-        let atoms = &mut self.atoms;
+        let (atoms, keys) = (&mut self.atoms, &mut self.keys);
         let atom = *self.index.entry((class, op, part)).or_insert_with(|| {
             atoms.push(Atom::new(category(), op, part));
+            keys.push((class, op, part));
             (atoms.len() - 1) as u32
         });
         if plain {
@@ -267,6 +350,41 @@ impl Tally {
             self.plain[class as usize] = atom;
         }
         atom
+    }
+
+    /// Adds what follows.
+    fn merge(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.warm_up += other.warm_up;
+        self.tokens += other.tokens;
+        self.tokens_unknown |= other.tokens_unknown;
+        for (sum, more) in self.idle.iter_mut().zip(other.idle) {
+            sum.0 += more.0;
+            sum.1 += more.1;
+        }
+        let mut place = Vec::with_capacity(other.atoms.len());
+        for ((class, op, part), more) in other.keys.into_iter().zip(other.atoms) {
+            let at = self.atom(class, op, part, || more.category.clone());
+            let atom = &mut self.atoms[at as usize];
+            atom.activities += more.activities;
+            atom.calls += more.calls;
+            atom.busy_ns += more.busy_ns;
+            atom.alone_ns += more.alone_ns;
+            if let Some(floor) = more.floor_ns {
+                *atom.floor_ns.get_or_insert(0.0) += floor;
+            }
+            place.push(at);
+        }
+        for (atoms, ns) in other.shared {
+            let mut atoms: Vec<u32> = atoms.into_iter().map(|at| place[at as usize]).collect();
+            atoms.sort_unstable();
+            *self.shared.entry(atoms).or_default() += ns;
+        }
+        for op in other.unpriced {
+            if !self.unpriced.contains(&op) {
+                self.unpriced.push(op);
+            }
+        }
     }
 
     fn finish(mut self, key: PhaseKey) -> Profile {
@@ -295,6 +413,9 @@ impl Tally {
 #[derive(Default)]
 struct SetClock {
     now: i64,
+    /// The end and atom of what runs now, as long as it is one activity, as nearly always: then
+    /// nothing below is in use.
+    lone: Option<(i64, u32)>,
     running: BinaryHeap<Reverse<(i64, u32)>>,
     /// The atoms of which any runs now, ascending, and how many activities of each.
     present: Vec<(u32, u32)>,
@@ -302,10 +423,30 @@ struct SetClock {
 
 impl SetClock {
     fn add(&mut self, start: i64, end: i64, atom: u32, tally: &mut Tally) {
-        self.advance(start, tally);
-        if start >= end {
+        if self.running.is_empty() && self.alone_until(start, tally) {
+            self.now = start;
+            self.lone = (start < end).then_some((end, atom));
             return;
         }
+        self.advance(start, tally);
+        if start < end {
+            self.run(end, atom);
+        }
+    }
+
+    /// Counts what runs alone, if it ends by `time`; otherwise `false`, and it runs beside others
+    /// from now on.
+    fn alone_until(&mut self, time: i64, tally: &mut Tally) -> bool {
+        let Some((end, atom)) = self.lone.take() else { return true };
+        if end > time {
+            self.run(end, atom);
+            return false;
+        }
+        tally.atoms[atom as usize].alone_ns += end - self.now;
+        true
+    }
+
+    fn run(&mut self, end: i64, atom: u32) {
         self.running.push(Reverse((end, atom)));
         match self.present.binary_search_by_key(&atom, |(atom, _)| *atom) {
             Ok(at) => self.present[at].1 += 1,
@@ -314,7 +455,9 @@ impl SetClock {
     }
 
     fn finish(&mut self, tally: &mut Tally) {
-        self.advance(i64::MAX, tally);
+        if !self.alone_until(i64::MAX, tally) || !self.running.is_empty() {
+            self.advance(i64::MAX, tally);
+        }
     }
 
     fn advance(&mut self, time: i64, tally: &mut Tally) {

@@ -12,21 +12,17 @@ use crate::run::Run;
 /// in that time is not part of it.
 pub fn step_times(run: &Run, classes: &Classes, steps: &Steps) -> Vec<Vec<WallTime>> {
     let count = classes.categories().len();
-    steps
-        .ranks
-        .iter()
-        .map(|rank| {
-            let file = run.ranks()[rank.rank as usize].file;
-            let trace = &run.traces()[file];
-            let mut clocks: Vec<WallClock> =
-                rank.steps.iter().map(|_| WallClock::new(count)).collect();
-            for (activity, &step) in rank.activities.iter().zip(&rank.step_of) {
-                if step != NONE {
-                    let class = classes.activity(file, trace, activity);
-                    clocks[step as usize].add(activity.start, activity.end, class);
-                }
+    run.threads().map(steps.ranks.len(), |at| {
+        let rank = &steps.ranks[at];
+        let file = run.ranks()[rank.rank as usize].file;
+        let trace = &run.traces()[file];
+        let mut clocks: Vec<WallClock> = rank.steps.iter().map(|_| WallClock::new(count)).collect();
+        for (activity, &step) in rank.activities.iter().zip(&rank.step_of) {
+            if step != NONE {
+                let class = classes.activity(file, trace, activity);
+                clocks[step as usize].add(activity.start, activity.end, class);
             }
-            clocks.into_iter().map(WallClock::finish).collect()
-        })
-        .collect()
+        }
+        clocks.into_iter().map(WallClock::finish).collect()
+    })
 }

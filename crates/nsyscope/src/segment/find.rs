@@ -16,6 +16,7 @@ use super::step::{Confidence, LeftOut, Outside, Phase, RankSteps, Step, StepMeth
 use super::tokens::{Evidence, Given, NameRules, element_size, infer};
 use crate::analysis::{ActivityKind, Classes};
 use crate::capture::{NONE, Trace};
+use crate::parallel::Threads;
 use crate::run::Run;
 use crate::{Error, ErrorKind, Result};
 
@@ -111,23 +112,13 @@ impl Steps {
     /// Linear in the number of activities; names are looked at once each. Never fails: a rank in
     /// which no method finds anything has the method [`StepMethod::None`] and says why.
     pub fn find(run: &Run, classes: &Classes, options: &StepOptions) -> Self {
-        let mut ranks: Vec<RankSteps> = Vec::with_capacity(run.ranks().len());
         let given = Given { tokens: options.tokens, batch: options.batch };
-        for (file, trace) in run.traces().iter().enumerate() {
-            let rules = NameRules::new(trace);
-            let sequences = sequences(run, file, classes, &rules);
-            let nvtx: Vec<(&Vocabulary, Ranges)> = if options.ignore_nvtx {
-                Vec::new()
-            } else {
-                known().iter().filter_map(|v| Some((v, ranges(trace, v)?))).collect()
-            };
-            let own = options.step_nvtx.as_ref().map(Vocabulary::own);
-            let own = own.as_ref().and_then(|v| Some((v, ranges(trace, v)?)));
-            for sequence in sequences {
-                let draft = draft(trace, &sequence, options, own.as_ref(), &nvtx);
-                ranks.push(resolve(trace, sequence, &rules, draft, given));
-            }
-        }
+        let (threads, files) = (run.threads(), run.traces().len());
+        let ranks: Vec<RankSteps> = threads
+            .map(files, |file| of_file(run, file, classes, options, given, threads.shared(files)))
+            .into_iter()
+            .flatten()
+            .collect();
         let method = mode(ranks.iter().flat_map(|rank| rank.steps.iter().map(|step| step.method)))
             .unwrap_or(StepMethod::None);
         Self { method, ranks, selected: None }
@@ -161,6 +152,35 @@ impl Steps {
     pub fn iter(&self) -> impl Iterator<Item = (&RankSteps, &Step)> {
         self.ranks.iter().flat_map(|rank| rank.steps.iter().map(move |step| (rank, step)))
     }
+}
+
+/// The steps of the ranks of one capture.
+fn of_file(
+    run: &Run,
+    file: usize,
+    classes: &Classes,
+    options: &StepOptions,
+    given: Given,
+    threads: Threads,
+) -> Vec<RankSteps> {
+    let trace = &run.traces()[file];
+    let rules = NameRules::new(trace);
+    let find_sequences = || sequences(run, file, classes, &rules, threads);
+    let own = options.step_nvtx.as_ref().map(Vocabulary::own);
+    let find_ranges = || {
+        let nvtx: Vec<(&Vocabulary, Ranges)> = if options.ignore_nvtx {
+            Vec::new()
+        } else {
+            known().iter().filter_map(|v| Some((v, ranges(trace, v)?))).collect()
+        };
+        let own = own.as_ref().and_then(|v| Some((v, ranges(trace, v)?)));
+        (own, nvtx)
+    };
+    let ((own, nvtx), sequences) = threads.join(find_ranges, find_sequences);
+    threads.map_all(sequences, |_, sequence| {
+        let draft = draft(trace, &sequence, options, own.as_ref(), &nvtx);
+        resolve(trace, sequence, &rules, draft, given)
+    })
 }
 
 fn draft(

@@ -57,8 +57,8 @@ pub fn rank_phase_times(
     times: &[Vec<WallTime>],
 ) -> Vec<BTreeMap<PhaseKey, PhaseTime>> {
     let count = classes.categories().len();
-    let mut out = Vec::with_capacity(steps.ranks.len());
-    for (rank, times) in steps.ranks.iter().zip(times) {
+    run.threads().map(steps.ranks.len(), |at| {
+        let (rank, times) = (&steps.ranks[at], &times[at]);
         let file = run.ranks()[rank.rank as usize].file;
         let trace = &run.traces()[file];
         // The groups of this rank's steps, so that activities need no look-up by key.
@@ -90,9 +90,8 @@ pub fn rank_phase_times(
                 sum.busy_ns[class] += activity.end - activity.start;
             }
         }
-        out.push(keys.into_iter().zip(groups).collect());
-    }
-    out
+        keys.into_iter().zip(groups).collect()
+    })
 }
 
 /// Sums up the steps of a run; `times` is what [`super::step_times`] says of them.

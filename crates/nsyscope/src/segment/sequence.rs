@@ -4,6 +4,7 @@ use super::roles::{COUNTS, GRAPH, Role, roles};
 use super::tokens::NameRules;
 use crate::analysis::{Activity, ActivityKind, Classes, activities};
 use crate::capture::{ApiKind, NONE};
+use crate::parallel::Threads;
 use crate::run::Run;
 
 /// One rank's activities in order of start, and a column each for what is asked of them often.
@@ -20,27 +21,13 @@ pub(super) fn sequences(
     file: usize,
     classes: &Classes,
     rules: &NameRules,
+    threads: Threads,
 ) -> Vec<Sequence> {
     let trace = &run.traces()[file];
     let roles = roles(classes);
-    let mut out: Vec<Sequence> = run
-        .ranks()
-        .iter()
-        .filter(|rank| rank.file == file)
-        .map(|rank| Sequence {
-            rank: rank.rank,
-            activities: Vec::new(),
-            role: Vec::new(),
-            class: Vec::new(),
-        })
-        .collect();
-    let Some(base) = out.first().map(|s| s.rank) else { return out };
-    if let [only] = out.as_mut_slice() {
-        let count = trace.activity_count();
-        only.activities.reserve_exact(count);
-        only.role.reserve_exact(count);
-        only.class.reserve_exact(count);
-    }
+    let ranks: Vec<u32> =
+        run.ranks().iter().filter(|rank| rank.file == file).map(|rank| rank.rank).collect();
+    let Some(&base) = ranks.first() else { return Vec::new() };
     let graph_call: Vec<bool> =
         trace.api_names().iter().map(|name| name.kind == ApiKind::LaunchGraph).collect();
     let calls = trace.api().name();
@@ -59,11 +46,18 @@ pub(super) fn sequences(
             rank => rank - base,
         })
         .collect();
-    for activity in activities(trace) {
-        let rank = rank_of[activity.stream as usize];
-        if rank == NONE {
-            continue;
+    // What of each rank there is, so that no vector has to move.
+    let mut counts = vec![0usize; ranks.len()];
+    let tables =
+        [ActivityKind::Kernel, ActivityKind::Graph, ActivityKind::Memcpy, ActivityKind::Memset];
+    for table in tables {
+        for &stream in table.columns(trace).stream() {
+            if let Some(count) = counts.get_mut(rank_of[stream as usize] as usize) {
+                *count += 1;
+            }
         }
+    }
+    let add = |sequence: &mut Sequence, activity: Activity| {
         let row = activity.row as usize;
         let ((class, role), node) = match activity.table {
             ActivityKind::Kernel => {
@@ -80,10 +74,33 @@ pub(super) fn sequences(
             let launch = activity.launch(trace);
             launch != NONE && graph_call[calls[launch as usize] as usize]
         };
-        let sequence = &mut out[rank as usize];
         sequence.activities.push(activity);
         sequence.role.push(role | if in_graph { GRAPH } else { 0 });
         sequence.class.push(class);
+    };
+    let new = |at: usize| Sequence {
+        rank: ranks[at],
+        activities: Vec::with_capacity(counts[at]),
+        role: Vec::with_capacity(counts[at]),
+        class: Vec::with_capacity(counts[at]),
+    };
+    // A pass for each rank is more work in all than one for all of them.
+    if ranks.len() <= 2 * threads.count() && threads.count() > 1 {
+        return threads.map(ranks.len(), |at| {
+            let mut out = new(at);
+            for activity in activities(trace) {
+                if rank_of[activity.stream as usize] as usize == at {
+                    add(&mut out, activity);
+                }
+            }
+            out
+        });
+    }
+    let mut out: Vec<Sequence> = (0..ranks.len()).map(new).collect();
+    for activity in activities(trace) {
+        if let Some(sequence) = out.get_mut(rank_of[activity.stream as usize] as usize) {
+            add(sequence, activity);
+        }
     }
     out
 }

@@ -184,7 +184,7 @@ impl<'a> Annotated<'a> {
     }
 
     pub(super) fn message(&self, call: &Call<'_>) -> Message {
-        self.known.message(&self.steps, call)
+        self.known.message(call)
     }
 
     /// For each of the steps' ranks, the step and layer of each row of its kernel table.

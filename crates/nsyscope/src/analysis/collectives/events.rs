@@ -60,11 +60,31 @@ pub(super) struct Event {
     pub(super) since_ns: i64,
 }
 
-/// One activity of a rank.
+/// One activity of a rank: its row, and in the two upper bits its table. There is one for every
+/// activity of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
-    pub(super) table: ActivityKind,
-    pub(super) row: u32,
+pub(super) struct Item(u32);
+
+const ROW_BITS: u32 = 30;
+
+impl Item {
+    /// `None` for rows that no capture reaches.
+    fn new(table: ActivityKind, row: u32) -> Option<Self> {
+        (row >> ROW_BITS == 0).then_some(Self((table as u32) << ROW_BITS | row))
+    }
+
+    pub(super) fn table(self) -> ActivityKind {
+        match self.0 >> ROW_BITS {
+            0 => ActivityKind::Kernel,
+            1 => ActivityKind::Graph,
+            2 => ActivityKind::Memcpy,
+            _ => ActivityKind::Memset,
+        }
+    }
+
+    pub(super) fn row(self) -> u32 {
+        self.0 & ((1 << ROW_BITS) - 1)
+    }
 }
 
 /// One rank's communication kernels by key, and all its activities in order of start.
@@ -196,7 +216,8 @@ pub(super) fn events(run: &Run, classes: &Classes) -> Events {
             let rank = run.rank_of_stream(file, activity.stream) as usize;
             let Some(events) = ranks.get_mut(rank) else { continue };
             let position = events.items.len() as u32;
-            events.items.push(Item { table: activity.table, row: activity.row });
+            let Some(item) = Item::new(activity.table, activity.row) else { continue };
+            events.items.push(item);
             if activity.table != ActivityKind::Kernel {
                 continue;
             }

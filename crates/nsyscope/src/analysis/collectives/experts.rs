@@ -79,8 +79,8 @@ impl Collectives {
                 let window = arrival.since as usize..arrival.position as usize;
                 let ns = self.items[rank as usize][window]
                     .iter()
-                    .filter(|item| item.table == ActivityKind::Kernel)
-                    .map(|item| item.row as usize)
+                    .filter(|item| item.table() == ActivityKind::Kernel)
+                    .map(|item| item.row() as usize)
                     .filter(|&at| classes.kernel(file, table.name()[at]) as usize == wanted)
                     .map(|at| table.end()[at] - table.start()[at])
                     .sum();

@@ -8,6 +8,8 @@ use crate::kernel::Category;
 pub struct CollectiveGroup {
     pub(super) category: Category,
     pub(super) name: Box<str>,
+    /// How many calls the groups before hold.
+    pub(super) first: usize,
     /// In an order that does not depend on that of the input.
     pub(super) ranks: Vec<u32>,
     /// `ranks.len()` for each call.
@@ -95,6 +97,11 @@ impl<'a> Call<'a> {
     /// Its place among the calls of its group.
     pub fn ordinal(&self) -> usize {
         self.index
+    }
+
+    /// Its number among the calls of all groups, as [`super::Collectives::calls`] hands them out.
+    pub(crate) fn number(&self) -> usize {
+        self.group.first + self.index
     }
 
     /// How many ranks take part; 1 where no partner is in the captures.

@@ -171,7 +171,8 @@ impl Scene<'_> {
             let mut covered = from;
             let mut busy = 0;
             let window = arrival.since as usize..arrival.position as usize;
-            for &Item { table, row } in &self.items[rank as usize][window] {
+            for item in &self.items[rank as usize][window] {
+                let (table, row) = (item.table(), item.row());
                 let at = row as usize;
                 let columns = table.columns(trace);
                 let start = columns.start()[at].max(from);

@@ -20,6 +20,8 @@ mod nvtx;
 mod steady;
 mod summary;
 
+use std::borrow::Cow;
+
 use crate::health::{Code, Health};
 use crate::run::Run;
 
@@ -93,7 +95,7 @@ pub fn collectives(run: &Run, classes: &Classes) -> Collectives {
     note_clocks(&clocks, &mut health);
     let calls: Vec<NcclCalls> = run.traces().iter().map(NcclCalls::new).collect();
 
-    let mut groups = Vec::new();
+    let mut groups: Vec<CollectiveGroup> = Vec::new();
     for (index, key) in events.keys.iter().enumerate() {
         let by_rank: Vec<&[Event]> =
             slots.iter().map(|&rank| &*events.ranks[rank as usize].by_key[index]).collect();
@@ -105,6 +107,11 @@ pub fn collectives(run: &Run, classes: &Classes) -> Collectives {
                 groups.push(found.group(&sequences, &matched, &calls));
             }
         }
+    }
+    let mut first = 0;
+    for group in &mut groups {
+        group.first = first;
+        first += group.len();
     }
     note_groups(&groups, run.ranks().len(), &mut health);
     Collectives {
@@ -137,12 +144,12 @@ fn canonical(run: &Run, events: &events::Events) -> Vec<u32> {
     slots
 }
 
-/// A rank's kernels of one key, or of one of several communicators that use it at once.
-type Lane = Vec<Vec<Event>>;
+/// The ranks' kernels of one key, or of one of several communicators that use it at once.
+type Lane<'a> = Vec<Cow<'a, [Event]>>;
 
 /// Splits a key's kernels by stream where a rank runs them on several streams at once: these are
 /// different communicators. On one communicator they follow each other, on whichever streams.
-fn lanes(run: &Run, slots: &[u32], by_rank: &[&[Event]]) -> Vec<Lane> {
+fn lanes<'a>(run: &Run, slots: &[u32], by_rank: &[&'a [Event]]) -> Vec<Lane<'a>> {
     let concurrent = by_rank.iter().any(|events| {
         events.windows(2).any(|pair| {
             // A microsecond of overlap is what dependent kernels show by themselves.
@@ -150,7 +157,7 @@ fn lanes(run: &Run, slots: &[u32], by_rank: &[&[Event]]) -> Vec<Lane> {
         })
     });
     if !concurrent {
-        return vec![by_rank.iter().map(|events| events.to_vec()).collect()];
+        return vec![by_rank.iter().map(|&events| Cow::Borrowed(events)).collect()];
     }
     // Streams by their ids where all ranks have the same, else in order of first use.
     let streams: Vec<Vec<(i64, u32)>> = slots
@@ -177,7 +184,7 @@ fn lanes(run: &Run, slots: &[u32], by_rank: &[&[Event]]) -> Vec<Lane> {
         first.windows(2).all(|pair| pair[0] != pair[1]) && used.all(|other| other == first)
     });
     let count = streams.iter().map(Vec::len).max().unwrap_or(0);
-    let mut out: Vec<Lane> = vec![vec![Vec::new(); slots.len()]; count];
+    let mut out = vec![vec![Vec::new(); slots.len()]; count];
     for ((slot, events), mut seen) in by_rank.iter().enumerate().zip(streams) {
         if common {
             seen.sort_unstable();
@@ -188,10 +195,15 @@ fn lanes(run: &Run, slots: &[u32], by_rank: &[&[Event]]) -> Vec<Lane> {
             }
         }
     }
-    out
+    out.into_iter().map(|lane| lane.into_iter().map(Cow::Owned).collect()).collect()
 }
 
-fn sequences(run: &Run, slots: &[u32], clocks: &[ClockAlignment], lane: &Lane) -> Vec<Sequence> {
+fn sequences(
+    run: &Run,
+    slots: &[u32],
+    clocks: &[ClockAlignment],
+    lane: &Lane<'_>,
+) -> Vec<Sequence> {
     slots
         .iter()
         .zip(lane)
@@ -219,7 +231,7 @@ struct Found<'a> {
     classes: &'a Classes,
     clocks: &'a [ClockAlignment],
     slots: &'a [u32],
-    lane: &'a Lane,
+    lane: &'a Lane<'a>,
     key: &'a Key,
 }
 
@@ -287,6 +299,7 @@ impl Found<'_> {
         CollectiveGroup {
             category,
             name: self.key.name.clone(),
+            first: 0,
             ranks,
             arrivals,
             all_to_all,

@@ -16,7 +16,7 @@ use super::chunks::in_chunks;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{RowSink, Whole};
-use record::{Fields, MOST_COLUMNS, Record, Slot};
+use record::{MOST_COLUMNS, Record, Slot, Wanted};
 use tree::{Pages, records};
 
 /// Leaf pages of a chunk: some ten thousand rows, as the chunks that SQLite reads.
@@ -31,27 +31,23 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
 ) -> Option<W> {
     let (root, layout) = layout(capture, table)?;
     let slots = slots(table, columns, &layout)?;
-    let stored = slots.iter().filter_map(|slot| match slot {
-        Slot::Stored(column) => Some(usize::from(*column) + 1),
-        Slot::RowId | Slot::Absent => None,
-    });
-    let needed = stored.max().unwrap_or(0);
+    let wanted = Wanted::new(slots)?;
     let source = capture.source();
     let leaves = Pages::open(source.database())?.leaves(root)?;
     let chunks: Vec<&[u32]> = leaves.chunks(CHUNK_PAGES).collect();
-    let open =
-        || Pages::open(source.database()).map(|pages| (pages, Vec::new(), Fields::new())).ok_or(());
-    let read = |(pages, buffer, fields): &mut (Pages, Vec<u8>, Fields), sink: &mut S, chunk| {
+    let open = || Pages::open(source.database()).map(|pages| (pages, Vec::new())).ok_or(());
+    let read = |(pages, buffer): &mut (Pages, Vec<u8>), sink: &mut S, chunk| {
         let (mut last, mut rows) = (None, 0);
         let page = |page: &[u8], _| {
+            let mut record = Record::new(&wanted, page);
             records(page, |row_id, from, to| {
                 // Row ids ascend in a sound tree.
                 if last.is_some_and(|last| row_id <= last) {
                     return None;
                 }
                 last = Some(row_id);
-                fields.read(page, from, to, needed)?;
-                sink.row(&Record { page, row_id, slots: &slots, fields });
+                record.read(row_id, from, to)?;
+                sink.row(&record);
                 rows += 1;
                 Some(())
             })
@@ -61,7 +57,7 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
         source.progress_rows(&table.name, rows);
         Ok(())
     };
-    in_chunks(chunks.len(), source.threads(), open, read, whole).ok()
+    in_chunks(chunks.len(), source.reading().count(), open, read, whole).ok()
 }
 
 /// A column as its record stores it.

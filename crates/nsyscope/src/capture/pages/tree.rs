@@ -56,8 +56,9 @@ impl Pages {
         let most = (RUN_BYTES / self.page_size).max(1) as u32;
         let mut rest = pages;
         while let Some(&first) = rest.first() {
-            let ascending = rest.iter().zip(&rest[1..]).take_while(|(a, b)| a < b).count() + 1;
-            let run = rest[..ascending].partition_point(|&page| page - first < most);
+            // Pages that ascend and lie no further apart than is read at once.
+            let near = |pair: &[u32]| pair[0] < pair[1] && pair[1] - first < most;
+            let run = rest.windows(2).take_while(|pair| near(pair)).count() + 1;
             let (run, later) = rest.split_at(run);
             let last = *run.last()?;
             if first == 0 || last > self.count {
@@ -77,25 +78,29 @@ impl Pages {
     }
 
     /// The leaf pages of the table whose tree begins at `root`, in order of row id; `None` where
-    /// the tree is not as it must be.
+    /// the tree is not as it must be. Leaves are not read: a page among them that is none shows
+    /// when its records are.
     pub(super) fn leaves(&mut self, root: u32) -> Option<Vec<u32>> {
         let mut level = vec![root];
         let mut buffer = Vec::new();
         // Each level of a tree is one kind of page; no tree that fits a file is deeper.
         for _ in 0..20 {
-            let (mut below, mut leaves) = (Vec::new(), Vec::new());
-            self.each(&level, &mut buffer, |page, number| match *page.first()? {
+            let mut kind = 0;
+            self.each(&level[..1], &mut buffer, |page, _| {
+                kind = *page.first()?;
+                Some(())
+            })?;
+            match kind {
+                LEAF => return distinct(&level).then_some(level),
+                INTERIOR => {}
+                _ => return None,
+            }
+            let mut below = Vec::new();
+            self.each(&level, &mut buffer, |page, _| match *page.first()? {
                 INTERIOR => children(page, &mut below),
-                LEAF => {
-                    leaves.push(number);
-                    Some(())
-                }
                 _ => None,
             })?;
-            if below.is_empty() {
-                return distinct(&leaves).then_some(leaves);
-            }
-            if !leaves.is_empty() || below.len() > self.count as usize {
+            if below.len() > self.count as usize {
                 return None;
             }
             level = below;
