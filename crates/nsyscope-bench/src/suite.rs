@@ -243,7 +243,7 @@ impl Suite {
             if !self.make {
                 warm(&also.capture)?;
             }
-            add(format!("`report`, {}", also.name), "", command);
+            add(format!("`report`, {}", also.name), "–", command);
         }
         let (titles, contenders): (Vec<_>, Vec<_>) =
             rows.into_iter().map(|(what, goal, contender)| ((what, goal), contender)).unzip();

@@ -203,7 +203,7 @@ impl Scale {
             plan.api = "temp.api";
         }
         if let Some(ratio) = self.nvtx_per_kernel {
-            thin::nvtx(db, source, (kernels as f64 * ratio).round() as u64)?;
+            thin::nvtx(db, source, (kernels as f64 * ratio).round() as u64, plan.first)?;
             plan.nvtx = "temp.nvtx";
         }
         Ok(plan)

@@ -83,10 +83,12 @@ pub(super) fn api(db: &Connection, source: &Source, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes `wanted` rows of NVTX to `temp.nvtx`, or as near to that as the capture allows.
-pub(super) fn nvtx(db: &Connection, source: &Source, wanted: u64) -> Result<()> {
+/// Writes `wanted` rows of NVTX to `temp.nvtx`, or as near to that as the capture allows, and those
+/// from before the work began at `first`, which are declarations.
+pub(super) fn nvtx(db: &Connection, source: &Source, wanted: u64, first: i64) -> Result<()> {
     let ranges = need(source, NVTX)?;
-    let wanted = wanted as i64;
+    let declared = count(db, &format!("src.{NVTX} WHERE start < {first}"))?;
+    let wanted = wanted as i64 + declared;
     let have = count(db, "src.NVTX_EVENTS")?;
     if have >= wanted {
         // Rows without an end are marks and declarations; they count as the longest.
