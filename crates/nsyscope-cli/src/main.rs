@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod interrupt;
 mod output;
 mod progress;
 
@@ -12,7 +13,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(said) => return told(&said),
+    };
+    interrupt::watch();
     match commands::run(&args) {
         Ok(commands::Outcome::Done) => ExitCode::SUCCESS,
         Ok(commands::Outcome::GateFailed) => ExitCode::from(1),
@@ -23,6 +28,17 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{}", message(&error));
             ExitCode::from(2)
         }
+    }
+}
+
+/// Help, the version, or what is wrong with the arguments.
+fn told(said: &clap::Error) -> ExitCode {
+    match said.print() {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "error: cannot write to standard output: {error}");
+            ExitCode::from(2)
+        }
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
     }
 }
 

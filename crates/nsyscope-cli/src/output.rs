@@ -1,15 +1,16 @@
 //! Where answers go: stdout, or a file that appears whole or not at all.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Write as _};
-
-use std::path::Path;
+use std::io::{BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use nsyscope::report::ViewOptions;
+use nsyscope::{Error, ErrorKind};
 use serde::Serialize;
 
 use crate::args::{Format, Global, When};
+use crate::interrupt;
 
 /// An answer in every format.
 pub(crate) trait Answer: Serialize {
@@ -62,7 +63,7 @@ pub(crate) fn print(global: &Global, answer: &impl Answer) -> Result<()> {
 
 /// Of all answers reports and comparisons alone are pages.
 pub(crate) fn no_page() -> anyhow::Error {
-    nsyscope::Error::new(nsyscope::ErrorKind::Argument, "only a report or a comparison can be HTML")
+    Error::new(ErrorKind::Argument, "only a report or a comparison can be HTML")
         .with_hint("use --format text, md or json, or `nsyscope report` or `nsyscope compare`")
         .into()
 }
@@ -78,13 +79,19 @@ pub(crate) fn write(global: &Global, text: &str) -> Result<()> {
     write_bytes(global, text.as_bytes())
 }
 
+/// Says something on stderr that is no answer. With nobody there to read it, it goes unsaid.
+pub(crate) fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
 /// Writes bytes to `-o` or stdout.
 pub(crate) fn write_bytes(global: &Global, bytes: &[u8]) -> Result<()> {
     let Some(path) = &global.output else {
         let mut out = std::io::stdout().lock();
-        out.write_all(bytes)?;
-        out.flush()?;
-        return Ok(());
+        return out
+            .write_all(bytes)
+            .and_then(|()| out.flush())
+            .context("cannot write to standard output");
     };
     write_file(path, bytes)
 }
@@ -95,6 +102,9 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// As [`write_file`], piece by piece.
+///
+/// It is written beside its place and moved there: whatever goes wrong, a full disk or a Ctrl-C among
+/// it, leaves an old file as it was, and no part of a new one.
 pub(crate) fn write_file_with(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<()>,
@@ -105,28 +115,125 @@ pub(crate) fn write_file_with(
         write(&mut out)?;
         Ok::<_, anyhow::Error>(out.flush()?)
     };
-    // Written beside the target and moved over it: a full disk leaves an old file as it was.
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     if path.exists() && !path.is_file() {
         // A device or a pipe cannot be replaced.
-        let file = File::options().write(true).truncate(true).open(path).with_context(name)?;
+        let file = File::options().write(true).open(path).with_context(name)?;
         return through(&file).with_context(name);
     }
-    let file =
-        tempfile::Builder::new().prefix(".nsyscope-").tempfile_in(folder).with_context(name)?;
-    through(file.as_file()).with_context(name)?;
-    file.as_file().sync_all().with_context(name)?;
+    // What a link leads to is replaced, not the link.
+    let place = place_of(path).with_context(name)?;
     #[cfg(unix)]
-    {
+    let permissions = {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::metadata(path).map_or(0o644, |old| old.permissions().mode());
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).with_context(name)?;
+        std::fs::metadata(&place)
+            .ok()
+            .map(|old| std::fs::Permissions::from_mode(old.permissions().mode() & 0o7777))
+    };
+    // As a file that is made by its name: who may read it is up to the umask.
+    let make = |path: &Path| {
+        interrupt::remember(path);
+        File::options().write(true).create_new(true).open(path)
+    };
+    let file = tempfile::Builder::new()
+        .prefix(".nsyscope-")
+        .make_in(folder_of(&place), make)
+        .with_context(name)?;
+    let temporary = file.path().to_owned();
+    let written = || -> Result<()> {
+        through(file.as_file()).with_context(name)?;
+        file.as_file().sync_all().with_context(name)?;
+        #[cfg(unix)]
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions).with_context(name)?;
+        }
+        file.persist(&place).map_err(|error| error.error).with_context(name)?;
+        Ok(())
+    }();
+    interrupt::forget(&temporary);
+    written
+}
+
+/// The folder that a file lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Where a path leads through symbolic links, whether a file is there or not.
+fn place_of(path: &Path) -> std::io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match std::fs::read_link(&place) {
+            // An absolute target replaces all before it.
+            Ok(target) => place = folder_of(&place).join(target),
+            Err(_) => return Ok(place),
+        }
     }
-    file.persist(path).map_err(|error| error.error).with_context(name)?;
+    Err(std::io::Error::other("its symbolic links lead in a circle"))
+}
+
+/// Refuses what could not be written after a long read, and what must not be overwritten: a file
+/// that is read, and any capture.
+pub(crate) fn check(path: &Path, inputs: &[&Path]) -> Result<()> {
+    let refuse = |what: String, hint: &str| {
+        Err(Error::new(ErrorKind::Argument, format!("cannot be written: {what}"))
+            .in_file(path)
+            .with_hint(hint)
+            .into())
+    };
+    let place = match place_of(path) {
+        Ok(place) => place,
+        Err(error) => return refuse(error.to_string(), "name another file with -o"),
+    };
+    let folder = folder_of(&place);
+    if !folder.is_dir() {
+        let what = format!("there is no folder `{}`", folder.display());
+        return refuse(what, "make the folder first, or name a file in another one");
+    }
+    let Ok(metadata) = std::fs::metadata(&place) else { return Ok(()) };
+    if metadata.is_dir() {
+        return refuse("it is a folder".to_owned(), "name a file in it");
+    }
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    // A model's configuration may be named by its folder.
+    let read =
+        |input: &&Path| same_place(input, &place) || same_place(&input.join("config.json"), &place);
+    if inputs.iter().any(read) {
+        return refuse("it is read by this command".to_owned(), "name another file");
+    }
+    if is_capture(&place) {
+        return refuse(
+            "it is a capture, and captures are never written to".to_owned(),
+            "name another file, or remove it first",
+        );
+    }
+    if metadata.permissions().readonly() {
+        return refuse("it is write-protected".to_owned(), "name another file, or remove it first");
+    }
     Ok(())
+}
+
+/// Whether two paths lead to one file, which need not be there yet.
+pub(crate) fn same_place(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        std::fs::canonicalize(path).ok().or_else(|| {
+            let place = place_of(path).ok()?;
+            Some(std::fs::canonicalize(folder_of(&place)).ok()?.join(place.file_name()?))
+        })
+    };
+    a == b || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// A database, a compressed file or a report of nsys: nothing that this program writes.
+fn is_capture(path: &Path) -> bool {
+    let mut head = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    head[..read].starts_with(b"SQLite format 3\0")
+        || head[..read].starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || path.extension().is_some_and(|ending| ending == "nsys-rep" || ending == "qdrep")
 }
 
 /// Width and colours for the terminal that stdout is, if it is one.

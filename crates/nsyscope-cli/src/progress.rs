@@ -55,7 +55,7 @@ impl Bar {
         if std::io::stderr().is_terminal() {
             self.bar.set_message(message);
         } else {
-            eprintln!("{message}");
+            crate::output::tell(&message);
         }
     }
 }

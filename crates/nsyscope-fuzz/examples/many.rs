@@ -50,7 +50,8 @@ fn main() {
             db.bulk(move |out| {
                 let mut kernel = KernelRow::new(s, name);
                 let mut api = nsyscope_testkit::ApiRow::new(thread, call);
-                let mut copy = nsyscope_testkit::MemcpyRow::new(s, nsyscope_testkit::CopyKind::DtoH, 4);
+                let mut copy =
+                    nsyscope_testkit::MemcpyRow::new(s, nsyscope_testkit::CopyKind::DtoH, 4);
                 let mut range = nsyscope_testkit::NvtxRow::new(thread, 59, 0);
                 range.text("step");
                 for i in 0..rows {

@@ -3,7 +3,10 @@
 //! Each function takes any bytes, does with them all that the program could, and panics where an
 //! invariant is broken. `fuzz/` hands them what libFuzzer invents, `tests/corpus.rs` what is kept in
 //! `fuzz/corpus`. `docs/fuzzing.md` says how to run them.
-#![allow(clippy::missing_panics_doc, reason = "to panic where something is wrong is what each is for")]
+#![allow(
+    clippy::missing_panics_doc,
+    reason = "to panic where something is wrong is what each is for"
+)]
 
 mod capture;
 mod config;

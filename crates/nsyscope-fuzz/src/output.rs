@@ -54,8 +54,8 @@ pub(crate) fn check_report(report: &Report) {
         let idle = report.idle.iter().filter(|row| (row.phase, row.batch) == key);
         let time: i128 = busy.clone().map(|row| i128::from(row.exposed_ns)).sum::<i128>()
             + idle.clone().map(|row| i128::from(row.time_ns)).sum::<i128>();
-        let shares: f64 = busy.map(|row| row.exposed_share).sum::<f64>()
-            + idle.map(|row| row.share).sum::<f64>();
+        let shares: f64 =
+            busy.map(|row| row.exposed_share).sum::<f64>() + idle.map(|row| row.share).sum::<f64>();
         // Of no time there are no shares.
         assert!(time == 0 || (shares - 1.0).abs() < 1e-9, "the shares of {key:?} sum to {shares}");
         if key.0 == "all" {

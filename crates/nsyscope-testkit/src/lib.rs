@@ -11,7 +11,7 @@
 //! - [`edit`] makes one kernel of a real capture slower, drops, renames or adds one.
 //! - [`cut`] takes a small window out of a real capture; the binary
 //!   `cut-fixture` is its command line.
-//! - [`scale`] repeats a real capture, for trying sizes.
+//! - [`Scale`] repeats a real capture, for trying sizes; [`ranks`] makes one for each of many ranks.
 #![deny(missing_docs)]
 
 mod builder;
@@ -35,6 +35,6 @@ pub use rows::{
     ApiRow, CudaEventRow, DiagnosticRow, Gpu, GraphTraceRow, KernelRow, MemcpyRow, MemsetRow,
     NvtxRow, SyncRow,
 };
-pub use scale::scale;
+pub use scale::{Scale, Scaled, ranks, scale};
 pub use schema::Schema;
 pub use temp::TempCapture;

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     MissingData,
     /// The database is damaged or holds values that SQLite itself refuses.
     Corrupt,
+    /// The file was written to, replaced or removed while it was read.
+    Changed,
     /// An external program (`nsys`) is missing or failed.
     Tool,
     /// A kernel-rule file is invalid.

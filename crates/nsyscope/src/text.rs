@@ -1,6 +1,28 @@
 //! Text from a capture, made fit for people: no control characters, no host paths.
 
 use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// Most bytes of a text file that people write: rules, thresholds, lists of windows.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Reads a text file that people write, or a pipe; an endless one ends in an error, not in all memory.
+///
+/// # Errors
+/// It cannot be read, is not UTF-8, or is larger than 64 MiB.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let message = format!("it is larger than {} MiB", MOST_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
+    })
+}
 
 /// Replaces control characters (terminal escapes, line breaks, bidirectional overrides)
 /// by a visible stand-in, so that no name can do anything to a terminal or a page.

@@ -179,7 +179,8 @@ fn earlier(folder: &Path) -> Result<Vec<(String, SavedReport)>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(list)? {
         let path = entry.with_context(list)?.path();
-        if path.extension().is_some_and(|extension| extension == "json") {
+        // A pipe among them would be waited for.
+        if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
             paths.push(path);
         }
     }

@@ -6,6 +6,7 @@ mod export;
 #[cfg(feature = "frames")]
 mod frames;
 mod info;
+mod inputs;
 mod kernels;
 mod model;
 mod page;
@@ -16,6 +17,7 @@ mod rules;
 mod steps;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::CommandFactory as _;
@@ -24,6 +26,7 @@ use nsyscope::capture::{Capture, OpenOptions, ReadOptions};
 use nsyscope::kernel::Classifier;
 
 use crate::args::{Args, Command, Format, Global};
+use crate::interrupt;
 use crate::output;
 use crate::progress::Bar;
 
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
     {
         return Err(output::no_page());
     }
+    inputs::spare(args)?;
     match &args.command {
         Command::Report(command) => return report::run(global, command),
         Command::Compare(command) => return compare::run(global, command),
@@ -66,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
 
 /// How captures are opened: with progress where it is wanted.
 fn open_options(global: &Global, paths: &[PathBuf]) -> OpenOptions {
-    let mut options = OpenOptions::new();
+    // Removed when the capture is dropped; a signal has no time for that.
+    let mut options = OpenOptions::new().temporary(Arc::new(interrupt::remember));
     if let Some(threads) = global.threads {
         options = options.threads(usize::from(threads));
     }

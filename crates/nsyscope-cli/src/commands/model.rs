@@ -43,7 +43,7 @@ pub(crate) fn run(global: &Global, command: &args::Model) -> Result<()> {
         ..ModelReportInput::new(&architecture)
     })?;
     if sweeps && cost.is_none() && !global.quiet {
-        eprintln!("hint: name a GPU with `--gpu` for the table over batches and ranks");
+        output::tell("hint: name a GPU with `--gpu` for the table over batches and ranks");
     }
     output::print(global, &report)
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use nsyscope::{Error, ErrorKind};
 
 use crate::args::{self, Global};
+use crate::interrupt::Foreground;
 
 /// What the analysis needs, and what costs overhead without being needed.
 const DEFAULTS: [(&str, Option<&str>, &str); 6] = [
@@ -72,9 +73,8 @@ pub(crate) fn run(global: &Global, command: &args::Record) -> Result<()> {
     if command.print {
         let text = format!("{}\n{}\n", shell(&plan.profile), shell(&plan.export));
         // `-o` names the capture here, not a file for the answer.
-        let mut out = std::io::stdout().lock();
-        std::io::Write::write_all(&mut out, text.as_bytes())?;
-        return Ok(());
+        global.output = None;
+        return crate::output::write(&global, &text);
     }
     for path in [&plan.report, &plan.database] {
         if path.exists() {
@@ -90,7 +90,7 @@ pub(crate) fn run(global: &Global, command: &args::Record) -> Result<()> {
         if !plan.report.is_file() {
             return Err(error);
         }
-        eprintln!("note: {error}; the report was written all the same");
+        crate::output::tell(&format!("note: {error}; the report was written all the same"));
     }
     if !plan.report.is_file() {
         return Err(Error::new(ErrorKind::Tool, "nsys ended without writing this report")
@@ -100,21 +100,22 @@ pub(crate) fn run(global: &Global, command: &args::Record) -> Result<()> {
     }
     execute(&plan.export)?;
     if !global.quiet {
-        eprintln!(
-            "recorded; next: nsyscope report {}",
-            quote(&plan.database.display().to_string())
-        );
+        let database = quote(&plan.database.display().to_string());
+        crate::output::tell(&format!("recorded; next: nsyscope report {database}"));
     }
     Ok(())
 }
 
 fn execute(words: &[String]) -> Result<()> {
     let (program, rest) = words.split_first().unwrap_or((&words[0], &[]));
+    // A Ctrl-C ends the profiled command; nsys then writes its report, which is exported.
+    let foreground = Foreground::new();
     let status = Command::new(program).args(rest).status().map_err(|error| {
         Error::new(ErrorKind::Tool, format!("`{program}` cannot be run: {error}"))
             .with_hint("install NVIDIA Nsight Systems and put `nsys` on PATH; `--print` shows the commands to run elsewhere")
             .with_source(error)
     })?;
+    drop(foreground);
     if status.success() {
         return Ok(());
     }

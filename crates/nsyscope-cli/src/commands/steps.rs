@@ -89,7 +89,7 @@ pub(super) fn options(source: &StepSource) -> Result<StepOptions> {
         })?);
     }
     if let Some(path) = &source.step_windows {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = nsyscope::text::read_file(path).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot be read: {error}"))
                 .in_file(path)
                 .with_hint("a file of windows is text: START and END on each line, in ns")

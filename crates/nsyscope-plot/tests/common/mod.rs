@@ -1,5 +1,5 @@
 //! What the tests of pictures share.
-#![allow(unreachable_pub)]
+#![allow(dead_code, unreachable_pub)]
 
 use nsyscope_plot::Drawing;
 

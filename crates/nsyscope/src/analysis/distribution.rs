@@ -27,7 +27,7 @@ impl Distribution {
     pub fn of(values: &mut [i64]) -> Option<Self> {
         let count = values.len();
         let (&min_ns, &max_ns) = (values.iter().min()?, values.iter().max()?);
-        let total_ns = values.iter().sum::<i64>();
+        let total_ns = values.iter().copied().fold(0, i64::saturating_add);
         let rank = (count * 99).div_ceil(100) - 1;
         let (_, &mut p99_ns, _) = values.select_nth_unstable(rank);
         let (below, &mut upper, _) = values.select_nth_unstable(count / 2);

@@ -1,5 +1,6 @@
 //! From a step's kernels to its operations.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -182,7 +183,7 @@ impl<'a> Aligner<'a> {
         // ends of a step.
         let any_stage = self.parallelism.stage.is_none() && self.parallelism.pp > 1;
         let told = if any_stage { main } else { &main[..main.len().min(TELLING)] };
-        let mut search = Search { setup, main: told, aside, bases };
+        let mut search = Search { setup, main: told, aside, bases, tried: FxHashMap::default() };
         let mut best = self.attempt(&mut search, first)?;
         let certain = (CERTAIN * told.len() as f64) as i32;
         if any_stage {
@@ -203,10 +204,14 @@ impl<'a> Aligner<'a> {
         if told.len() < main.len() {
             let form = best.map_or(first, |trial| trial.form);
             search.main = main;
+            search.tried.clear();
             best = self.attempt(&mut search, form)?;
         }
+        drop(search);
         let id = self.readings.len();
-        Ok(best.map(|trial| Reading::new(id, trial, &roles, *setup, self.parallelism)))
+        let read = |trial: Trial| Reading::new(id, trial, &roles, *setup, self.parallelism);
+        // Nothing else holds it any more.
+        Ok(best.and_then(Rc::into_inner).map(read))
     }
 
     /// Changes one choice after the other as long as that surprises less.
@@ -216,7 +221,7 @@ impl<'a> Aligner<'a> {
         start: Form,
         orders_first: bool,
         certain: i32,
-    ) -> Result<Option<Trial>> {
+    ) -> Result<Option<Rc<Trial>>> {
         let mut best = self.attempt(search, start)?;
         for _ in 0..2 {
             let before = cost(best.as_ref());
@@ -295,7 +300,17 @@ impl<'a> Aligner<'a> {
         if layers == 0 { 1 } else { rounds.clamp(1, MOST_ROUNDS) as u8 }
     }
 
-    fn attempt(&self, search: &mut Search<'_>, form: Form) -> Result<Option<Trial>> {
+    /// Reads the main line in a form; descents from several sides come by the same forms.
+    fn attempt(&self, search: &mut Search<'_>, form: Form) -> Result<Option<Rc<Trial>>> {
+        if let Some(known) = search.tried.get(&form) {
+            return Ok(known.clone());
+        }
+        let trial = self.read_as(search, form)?.map(Rc::new);
+        search.tried.insert(form, trial.clone());
+        Ok(trial)
+    }
+
+    fn read_as(&self, search: &mut Search<'_>, form: Form) -> Result<Option<Trial>> {
         let graph = FormGraph::new(self.arch, &search.bases.of(&form)?, &form);
         let templates = Templates::new(&graph, search.aside);
         let roles: Vec<Role> = search.main.iter().map(|w| w.role).collect();
@@ -317,14 +332,16 @@ struct Search<'a> {
     main: &'a [Work],
     aside: bool,
     bases: Bases<'a>,
+    /// What came of each form.
+    tried: FxHashMap<Form, Option<Rc<Trial>>>,
 }
 
-fn cost(trial: Option<&Trial>) -> i32 {
+fn cost(trial: Option<&Rc<Trial>>) -> i32 {
     trial.map_or(i32::MAX, |t| t.cost)
 }
 
 /// The cheaper of two; the first of equals.
-fn cheaper(one: Option<Trial>, other: Option<Trial>) -> Option<Trial> {
+fn cheaper(one: Option<Rc<Trial>>, other: Option<Rc<Trial>>) -> Option<Rc<Trial>> {
     if cost(other.as_ref()) < cost(one.as_ref()) { other } else { one }
 }
 

@@ -146,7 +146,7 @@ impl Faults {
             Code::RowUnreadable,
             table,
             self.unreadable,
-            "rows without a readable start, end or name were set apart: they are in no figure",
+            "rows without a readable start, end or name, or with one that cannot be, were set apart: they are in no figure",
         );
         health.note(
             Code::ValueConverted,
@@ -202,15 +202,22 @@ impl Faults {
             self.reversed_ns = self.reversed_ns.saturating_add(start.saturating_sub(end));
             return None;
         }
-        // No clock reaches 2^61 ns (73 years), begins two years after its events or sees work of a
-        // hundred days; beyond it differences and sums would overflow.
-        if start < -(1 << 56) || end > 1 << 61 || end - start > 1 << 53 {
+        if !possible(start) || !possible(end) || end - start > LONGEST_NS {
             self.unreadable += 1;
             return None;
         }
         Some((start, end))
     }
 }
+
+/// Whether a time can be one: no clock reaches 2^61 ns (73 years), beyond which differences would
+/// overflow.
+pub(crate) fn possible(time: i64) -> bool {
+    time.unsigned_abs() <= 1 << 61
+}
+
+/// No call and no work on a GPU takes longer, 19.5 hours: sums of such rows would overflow.
+const LONGEST_NS: i64 = 1 << 46;
 
 /// A correlation id as a dense key; CUPTI's are 32 bits and 0 means none.
 pub(crate) fn correlation(value: Option<i64>) -> u32 {

@@ -22,6 +22,9 @@ pub struct ApiTable {
     pub(crate) name: Vec<u32>,
 }
 
+/// So many calls are compared with each other one by one.
+const FEW: usize = 32;
+
 impl ApiTable {
     /// How many calls there are.
     pub fn len(&self) -> usize {
@@ -58,7 +61,8 @@ impl ApiTable {
         &self.name
     }
 
-    fn keep(&mut self, rows: &[u32]) {
+    /// Keeps the given rows, in the given order.
+    pub(crate) fn keep(&mut self, rows: &[u32]) {
         gather(&mut self.start, rows);
         gather(&mut self.end, rows);
         gather(&mut self.thread, rows);
@@ -80,20 +84,25 @@ impl ApiTable {
             );
         }
         let mut doubled = Vec::new();
+        let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
         let mut first = 0;
-        // The calls that start together: two or three, but a damaged column may say so of all.
-        let mut seen = FxHashSet::default();
+        // Of all that nsys writes few begin at one instant.
+        let mut many = FxHashSet::default();
         for row in 1..self.len() {
             if self.start[row] != self.start[first] {
                 first = row;
-                seen.clear();
                 continue;
             }
-            let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
-            if seen.is_empty() {
-                seen.insert(key(first));
-            }
-            if !seen.insert(key(row)) && self.correlation[row] != NONE {
+            let known = if row - first < FEW {
+                (first..row).any(|other| key(other) == key(row))
+            } else {
+                if row - first == FEW {
+                    many.clear();
+                    many.extend((first..row).map(key));
+                }
+                !many.insert(key(row))
+            };
+            if self.correlation[row] != NONE && known {
                 doubled.push(row as u32);
             }
         }

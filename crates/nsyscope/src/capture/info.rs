@@ -96,9 +96,10 @@ impl Capture {
     /// What the capture is: versions, machine, GPUs, tables and what is missing.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Corrupt`] where SQLite cannot read a table.
+    /// [`crate::ErrorKind::Corrupt`] where SQLite cannot read a table, [`crate::ErrorKind::Changed`]
+    /// where the file was written to, replaced or removed since it was opened.
     pub fn info(&self) -> Result<CaptureInfo> {
-        self.info_inner().map_err(|error| error.in_file(self.path()))
+        self.confirmed(self.info_inner())
     }
 
     fn info_inner(&self) -> Result<CaptureInfo> {

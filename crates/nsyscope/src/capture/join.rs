@@ -2,10 +2,13 @@
 //!
 //! Correlation ids are unique within a process only; joining on the id alone mixes ranks.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::NONE;
 use super::api::{ApiKind, ApiName, ApiTable};
+use crate::parallel::Threads;
 
 /// Finds the API row of a process's correlation id.
 pub(crate) struct LaunchIndex {
@@ -79,62 +82,21 @@ impl LaunchIndex {
         names: &[ApiName],
         process_of_thread: &[u32],
         processes: usize,
+        threads: Threads,
     ) -> Self {
-        let mut bounds = vec![(u32::MAX, 0u32, 0usize); processes];
-        for (&correlation, &thread) in api.correlation.iter().zip(&api.thread) {
-            if correlation != NONE {
-                let (low, high, count) = &mut bounds[process_of_thread[thread as usize] as usize];
-                *low = (*low).min(correlation);
-                *high = (*high).max(correlation);
-                *count += 1;
-            }
-        }
-        let mut indexes: Vec<ProcessIndex> = bounds
-            .into_iter()
-            .map(|(low, high, count)| {
-                let span = u64::from(high.saturating_sub(low)) + 1;
-                // A quarter of a byte an id of the span, against some sixteen for each in a map.
-                if count > 0 && span <= 64 * count as u64 + 65_536 {
-                    ProcessIndex::Dense { ids: IdSet::new(low, high), rows: Vec::new() }
-                } else {
-                    ProcessIndex::Sparse(FxHashMap::default())
-                }
-            })
-            .collect();
-        for (&correlation, &thread) in api.correlation.iter().zip(&api.thread) {
-            let process = process_of_thread[thread as usize] as usize;
-            if correlation != NONE
-                && let ProcessIndex::Dense { ids, .. } = &mut indexes[process]
-            {
-                ids.insert(correlation);
-            }
-        }
-        for index in &mut indexes {
-            if let ProcessIndex::Dense { ids, rows } = index {
-                *rows = vec![NONE; ids.number()];
-            }
-        }
         let ranks: Vec<u8> = names.iter().map(|name| rank(name.kind)).collect();
-        for row in 0..api.len() {
-            let correlation = api.correlation[row];
-            if correlation == NONE {
-                continue;
-            }
-            let process = process_of_thread[api.thread[row] as usize] as usize;
-            let slot = match &mut indexes[process] {
-                ProcessIndex::Dense { ids, rows } => match ids.place(correlation) {
-                    Some(place) => &mut rows[place],
-                    None => continue,
-                },
-                ProcessIndex::Sparse(map) => map.entry(correlation).or_insert(NONE),
-            };
-            let rank_of = |row: usize| ranks[api.name[row] as usize];
-            let better = |old: u32| rank_of(row) > rank_of(old as usize);
-            if *slot == NONE || better(*slot) {
-                *slot = row as u32;
-            }
+        let calls = Calls { api, ranks: &ranks, process_of_thread };
+        let bounds = calls.bounds(processes, threads);
+        // A pass over all calls for each process is more work than one for all of them, but work
+        // that can be shared out.
+        if processes <= 2 * threads.count() {
+            let found = threads.map(processes, |process| {
+                let process = process as u32;
+                calls.index(process..process + 1, &bounds[process as usize..][..1])
+            });
+            return Self { processes: found.into_iter().flatten().collect() };
         }
-        Self { processes: indexes }
+        Self { processes: calls.index(0..processes as u32, &bounds) }
     }
 
     /// The API row with this id in this process; [`NONE`] if there is none.
@@ -152,6 +114,92 @@ impl LaunchIndex {
     }
 }
 
+/// The lowest and highest id of a process, and how many of its calls have one.
+type Bounds = (u32, u32, usize);
+
+const NO_BOUNDS: Bounds = (u32::MAX, 0, 0);
+
+/// The calls that are indexed.
+#[derive(Clone, Copy)]
+struct Calls<'a> {
+    api: &'a ApiTable,
+    /// By name, as [`rank`] has it.
+    ranks: &'a [u8],
+    process_of_thread: &'a [u32],
+}
+
+impl Calls<'_> {
+    /// The lowest and highest id of each process, and how many calls have one.
+    fn bounds(self, processes: usize, threads: Threads) -> Vec<Bounds> {
+        let parts = threads.ranges(self.api.len(), |range| {
+            let mut bounds = vec![NO_BOUNDS; processes];
+            let ids = self.api.correlation[range.clone()].iter().zip(&self.api.thread[range]);
+            for (&correlation, &thread) in ids.filter(|(correlation, _)| **correlation != NONE) {
+                let of = &mut bounds[self.process_of_thread[thread as usize] as usize];
+                *of = (of.0.min(correlation), of.1.max(correlation), of.2 + 1);
+            }
+            bounds
+        });
+        let mut bounds = vec![NO_BOUNDS; processes];
+        for (of, more) in parts.iter().flat_map(|part| (0..).zip(part)) {
+            let of: &mut Bounds = &mut bounds[of];
+            *of = (of.0.min(more.0), of.1.max(more.1), of.2 + more.2);
+        }
+        bounds
+    }
+
+    /// The indices of a range of processes, whose bounds are given.
+    fn index(self, processes: Range<u32>, bounds: &[Bounds]) -> Vec<ProcessIndex> {
+        let api = self.api;
+        // Row, number among the processes, and id of each call that has one.
+        let calls = || {
+            api.correlation.iter().zip(&api.thread).enumerate().filter_map(
+                |(row, (&correlation, &thread))| {
+                    let process = self.process_of_thread[thread as usize];
+                    (correlation != NONE && processes.contains(&process))
+                        .then(|| (row, (process - processes.start) as usize, correlation))
+                },
+            )
+        };
+        let mut indexes: Vec<ProcessIndex> = bounds
+            .iter()
+            .map(|&(low, high, count)| {
+                let span = u64::from(high.saturating_sub(low)) + 1;
+                // A quarter of a byte an id of the span, against some sixteen for each in a map.
+                if count > 0 && span <= 64 * count as u64 + 65_536 {
+                    ProcessIndex::Dense { ids: IdSet::new(low, high), rows: Vec::new() }
+                } else {
+                    ProcessIndex::Sparse(FxHashMap::default())
+                }
+            })
+            .collect();
+        for (_, process, correlation) in calls() {
+            if let ProcessIndex::Dense { ids, .. } = &mut indexes[process] {
+                ids.insert(correlation);
+            }
+        }
+        for index in &mut indexes {
+            if let ProcessIndex::Dense { ids, rows } = index {
+                *rows = vec![NONE; ids.number()];
+            }
+        }
+        for (row, process, correlation) in calls() {
+            let slot = match &mut indexes[process] {
+                ProcessIndex::Dense { ids, rows } => match ids.place(correlation) {
+                    Some(place) => &mut rows[place],
+                    None => continue,
+                },
+                ProcessIndex::Sparse(map) => map.entry(correlation).or_insert(NONE),
+            };
+            let rank_of = |row: usize| self.ranks[api.name[row] as usize];
+            if *slot == NONE || rank_of(row) > rank_of(*slot as usize) {
+                *slot = row as u32;
+            }
+        }
+        indexes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +213,7 @@ mod tests {
             name: (0..calls.len() as u32).map(|row| row % 2).collect(),
         };
         let names = [ApiName::new("cudaEventRecord"), ApiName::new("cudaLaunchKernel_v7000")];
-        LaunchIndex::new(&api, &names, &[0, 1], 2)
+        LaunchIndex::new(&api, &names, &[0, 1], 2, Threads::new(2))
     }
 
     #[test]

@@ -20,11 +20,13 @@ mod pages;
 mod schema;
 mod shapes;
 mod sink;
+mod snapshot;
 mod strings;
 mod sync;
 mod target;
 mod trace;
 mod trust;
+mod unpack;
 
 pub use activity::ActivityColumns;
 pub(crate) use api::CallsByThread;

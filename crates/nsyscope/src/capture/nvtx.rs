@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::NONE;
-use super::activity::{Faults, IdMap, append, append_translated, gather};
+use super::activity::{Faults, IdMap, append, append_translated, gather, possible};
 use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
@@ -84,7 +84,8 @@ impl NvtxTable {
     /// The name of a row's domain; `None` for the default domain.
     pub fn domain(&self, row: usize) -> Option<&str> {
         let id = self.domain[row];
-        self.domains.iter().find(|(domain, _)| *domain == id).map(|(_, name)| &**name)
+        let at = self.domains.binary_search_by_key(&id, |(domain, _)| *domain).ok()?;
+        Some(&*self.domains[at].1)
     }
 }
 
@@ -148,7 +149,12 @@ impl RowSink for NvtxSink {
             self.faults.unreadable += 1;
             return;
         };
-        let end = match (kind, self.faults.int(row.cell(1))) {
+        let end = self.faults.int(row.cell(1));
+        if !possible(start) || end.is_some_and(|end| !possible(end)) {
+            self.faults.unreadable += 1;
+            return;
+        }
+        let end = match (kind, end) {
             (NvtxKind::Mark, None) => start,
             (_, None) => i64::MAX,
             (_, Some(end)) if end < start => {

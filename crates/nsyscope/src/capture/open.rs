@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use rusqlite::limits::Limit;
@@ -12,6 +11,8 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempPath;
 
 use super::schema::Schema;
+use super::snapshot::Snapshot;
+use super::unpack::{decompress, export};
 use crate::parallel::Threads;
 use crate::{Error, ErrorKind, Result};
 
@@ -28,6 +29,7 @@ pub trait Progress: Send + Sync {
 pub struct OpenOptions {
     threads: Option<usize>,
     progress: Option<Arc<dyn Progress>>,
+    temporary: Option<Arc<dyn Fn(&Path) + Send + Sync>>,
 }
 
 impl std::fmt::Debug for OpenOptions {
@@ -61,6 +63,14 @@ impl OpenOptions {
         self.progress = Some(progress);
         self
     }
+
+    /// Calls `tell` with each temporary file, before it is made. Dropping the [`Capture`] removes it; a
+    /// program that a signal ends has to do that itself.
+    #[must_use]
+    pub fn temporary(mut self, tell: Arc<dyn Fn(&Path) + Send + Sync>) -> Self {
+        self.temporary = Some(tell);
+        self
+    }
 }
 
 /// An opened export: its schema is known, no row has been read.
@@ -78,6 +88,8 @@ pub(crate) struct Source {
     /// The database itself: a temporary file for compressed captures and `.nsys-rep` reports.
     database: PathBuf,
     _temporary: Option<TempPath>,
+    /// The file as it was opened; `None` once its content lies unpacked elsewhere.
+    snapshot: Option<Snapshot>,
     size_bytes: u64,
     progress: Option<Arc<dyn Progress>>,
     /// What analyses may use,
@@ -92,7 +104,7 @@ impl std::fmt::Debug for Capture {
     }
 }
 
-const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+pub(super) const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What a file is, by its first bytes.
@@ -127,19 +139,38 @@ impl Capture {
                 progress.step(what);
             }
         };
-        let (database, temporary) = match identify(path)? {
-            Content::Sqlite => (path.to_owned(), None),
+        let tell = |path: &Path| {
+            if let Some(tell) = &options.temporary {
+                tell(path);
+            }
+        };
+        let (content, snapshot) = identify(path)?;
+        let unpacked = match content {
+            Content::Sqlite => {
+                let mut capture =
+                    snapshot.confirm(Self::of_database(path, path.to_owned(), None, options))?;
+                capture.source.snapshot = Some(snapshot);
+                return Ok(capture);
+            }
             Content::Zstd => {
                 step("decompressing");
-                let temporary = decompress(path)?;
-                (temporary.to_path_buf(), Some(temporary))
+                decompress(path, &tell)
             }
             Content::NsysReport => {
                 step("exporting with nsys");
-                let temporary = export(path)?;
-                (temporary.to_path_buf(), Some(temporary))
+                export(path, &tell)
             }
         };
+        let temporary = snapshot.confirm(unpacked)?;
+        Self::of_database(path, temporary.to_path_buf(), Some(temporary), options)
+    }
+
+    fn of_database(
+        path: &Path,
+        database: PathBuf,
+        temporary: Option<TempPath>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         let size_bytes = check_whole(&database)?;
         let connection = connect(&database)?;
         let schema = Schema::read(&connection).map_err(|error| {
@@ -152,12 +183,22 @@ impl Capture {
             path: path.to_owned(),
             database,
             _temporary: temporary,
+            snapshot: None,
             size_bytes,
             progress: options.progress.clone(),
             threads: options.threads_or_cores(),
             reading: options.threads_or_cores(),
         };
         Ok(Self { source, connection, schema })
+    }
+
+    /// What was read, if the file is still what it was; an error that names the file.
+    pub(crate) fn confirmed<T>(&self, result: Result<T>) -> Result<T> {
+        match &self.source.snapshot {
+            Some(snapshot) => snapshot.confirm(result),
+            None => result,
+        }
+        .map_err(|error| error.in_file(self.path()))
     }
 
     /// Reads with so many threads, whatever analyses may use.
@@ -260,7 +301,8 @@ impl Source {
     pub(crate) fn table_error(&self, table: &str, error: rusqlite::Error) -> Error {
         let message = match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::OperationInterrupted) => {
-                "reading it does not end: it is a view, or damaged, and leads round in circles".into()
+                "reading it does not end: it is a view, or damaged, and leads round in circles"
+                    .into()
             }
             _ => format!("SQLite cannot read it: {error}"),
         };
@@ -338,16 +380,23 @@ fn path_bytes(path: &Path) -> Vec<u8> {
     path.to_string_lossy().replace('\\', "/").into_bytes()
 }
 
-fn io_error(error: std::io::Error, what: &str) -> Error {
+pub(super) fn io_error(error: std::io::Error, what: &str) -> Error {
     Error::new(ErrorKind::Io, format!("{what}: {error}")).with_source(error)
 }
 
 /// Says what a file is, or why it is no capture.
-fn identify(path: &Path) -> Result<Content> {
+fn identify(path: &Path) -> Result<(Content, Snapshot)> {
     let metadata = std::fs::metadata(path).map_err(|error| {
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink());
         let hint = match error.kind() {
+            std::io::ErrorKind::NotFound if is_link => {
+                "this symbolic link leads nowhere: name the file itself"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "you may not read it: check its permissions and those of its folders"
+            }
+            _ if is_link => "symbolic links lead in a circle: name the file itself",
             std::io::ErrorKind::NotFound => "no such file: check the path",
-            std::io::ErrorKind::PermissionDenied => "you may not read it: check its permissions",
             _ => "check the path",
         };
         io_error(error, "cannot be opened").with_hint(hint)
@@ -368,21 +417,27 @@ fn identify(path: &Path) -> Result<Content> {
     }
     if !metadata.is_file() {
         return Err(Error::new(ErrorKind::NotACapture, "this is not a regular file")
-            .with_hint("save the export to a file first; SQLite needs to seek in it"));
+            .with_hint("save the export to a file first: it is read in more than one pass"));
     }
     if metadata.len() == 0 {
         return Err(Error::new(ErrorKind::NotACapture, "this file is empty")
             .with_hint("the export did not finish; run `nsys export` again"));
     }
+    let unreadable = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => "you may not read it: check its permissions",
+            _ => "check the disk or network folder that it is on, or read a copy",
+        };
+        io_error(error, "cannot be read").with_hint(hint)
+    };
+    let snapshot = Snapshot::take(path, &metadata).map_err(unreadable)?;
     let mut head = Vec::with_capacity(512);
-    File::open(path)
-        .and_then(|file| file.take(512).read_to_end(&mut head))
-        .map_err(|error| io_error(error, "cannot be read"))?;
+    File::open(path).and_then(|file| file.take(512).read_to_end(&mut head)).map_err(unreadable)?;
     if head.starts_with(SQLITE_MAGIC) {
-        return Ok(Content::Sqlite);
+        return Ok((Content::Sqlite, snapshot));
     }
     if head.starts_with(&ZSTD_MAGIC) {
-        return Ok(Content::Zstd);
+        return Ok((Content::Zstd, snapshot));
     }
     if head.starts_with(b"version https://git-lfs") {
         return Err(Error::new(
@@ -393,7 +448,7 @@ fn identify(path: &Path) -> Result<Content> {
     }
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if matches!(extension, "nsys-rep" | "qdrep") {
-        return Ok(Content::NsysReport);
+        return Ok((Content::NsysReport, snapshot));
     }
     let (what, hint) = if head.starts_with(&[0x1f, 0x8b]) {
         ("a gzip file", "decompress it with `gunzip`, or recompress with `zstd`")
@@ -401,6 +456,11 @@ fn identify(path: &Path) -> Result<Content> {
         ("a raw nsys stream", "import it with nsys' QdstrmImporter, then export to SQLite")
     } else if SQLITE_MAGIC.starts_with(&head) {
         ("the beginning of a SQLite file", "it was cut short; copy or export it again")
+    } else if head.iter().all(|&b| b == 0) {
+        (
+            "a file whose beginning is not written yet",
+            "wait until the export or the copy has finished, or do it again",
+        )
     } else if head.iter().all(|&b| b >= 0x20 || matches!(b, b'\t' | b'\n' | b'\r'))
         && std::str::from_utf8(&head).map_or_else(|e| e.error_len().is_none(), |_| true)
     {
@@ -415,80 +475,16 @@ fn identify(path: &Path) -> Result<Content> {
         .with_hint(hint))
 }
 
-fn decompress(path: &Path) -> Result<TempPath> {
-    let target = temporary(".sqlite")?;
-    let decode = || -> std::io::Result<()> {
-        let mut decoder = zstd::Decoder::new(File::open(path)?)?;
-        decoder.window_log_max(31)?;
-        std::io::copy(&mut decoder, &mut File::create(&target)?).map(drop)
-    };
-    decode().map_err(|error| {
-        Error::new(ErrorKind::NotACapture, format!("zstd cannot decompress it: {error}"))
-            .with_hint("the file is damaged or cut short, or the temporary folder (TMPDIR) is full")
-            .with_source(error)
-    })?;
-    let mut head = [0; 16];
-    let is_sqlite = File::open(&target)
-        .and_then(|mut f| f.read_exact(&mut head))
-        .is_ok_and(|()| &head == SQLITE_MAGIC);
-    if is_sqlite {
-        Ok(target)
-    } else {
-        Err(Error::new(ErrorKind::NotACapture, "inside the zstd file is no SQLite database")
-            .with_hint("compress the SQLite export itself: `zstd OUT.sqlite`"))
-    }
-}
-
-fn temporary(suffix: &str) -> Result<TempPath> {
-    tempfile::Builder::new()
-        .prefix("nsyscope-")
-        .suffix(suffix)
-        .tempfile()
-        .map(tempfile::NamedTempFile::into_temp_path)
-        .map_err(|error| {
-            io_error(error, "cannot make a temporary file")
-                .with_hint("set TMPDIR to a folder with enough free space")
-        })
-}
-
-/// Exports a report with nsys itself.
-fn export(path: &Path) -> Result<TempPath> {
-    let target = temporary(".sqlite")?;
-    let command = format!(
-        "nsys export --type sqlite --force-overwrite true -o {}.sqlite {}",
-        path.file_stem().unwrap_or_default().to_string_lossy(),
-        path.display()
-    );
-    let output = Command::new("nsys")
-        .args(["export", "--type", "sqlite", "--force-overwrite", "true", "--quiet", "true", "-o"])
-        .arg(&*target)
-        .arg(path)
-        .output()
-        .map_err(|error| {
-            Error::new(
-                ErrorKind::Tool,
-                "this is an nsys report, and `nsys` is not on PATH to export it",
-            )
-            .with_hint(format!("where nsys is installed, run `{command}`"))
-            .with_source(error)
-        })?;
-    if output.status.success() && std::fs::metadata(&target).is_ok_and(|m| m.len() > 0) {
-        return Ok(target);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message");
-    Err(Error::new(ErrorKind::Tool, format!("nsys could not export this report: {}", said.trim()))
-        .with_hint(
-            "the report may be cut short, or newer than the nsys on PATH; export it with the version that recorded it",
-        ))
-}
-
 /// Refuses a database that is still being written or was cut short; returns its size in bytes.
 fn check_whole(database: &Path) -> Result<u64> {
     let size =
         std::fs::metadata(database).map_err(|error| io_error(error, "cannot be opened"))?.len();
-    for suffix in ["-wal", "-journal"] {
-        let mut name = database.as_os_str().to_owned();
+    // What a link leads to has its pending changes where it lies itself.
+    let places = [Some(database.to_owned()), std::fs::canonicalize(database).ok()];
+    for (place, suffix) in
+        places.iter().flatten().flat_map(|place| [(place, "-wal"), (place, "-journal")])
+    {
+        let mut name = place.as_os_str().to_owned();
         name.push(suffix);
         if std::fs::metadata(&name).is_ok_and(|m| m.len() > 0) {
             return Err(Error::new(
@@ -504,25 +500,39 @@ fn check_whole(database: &Path) -> Result<u64> {
             .with_hint("copy or export it again")
             .with_source(error)
     })?;
-    let word = |at: usize| {
-        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-    };
-    let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
-        1 => 65536,
-        size => size,
-    };
-    // The page count is only valid where the change counter equals "version valid for"
-    // (SQLite file format, section 1.3.7).
-    let pages = if word(24) == word(92) { u64::from(word(28)) } else { 0 };
-    if pages * page_size > size {
+    let promised = promised_bytes(&header).unwrap_or(size);
+    if promised > size {
         return Err(Error::new(
             ErrorKind::NotACapture,
             format!(
-                "this SQLite file is cut short: its header promises {} bytes, it has {size}",
-                pages * page_size
+                "this SQLite file is cut short: its header promises {promised} bytes, it has {size}"
             ),
         )
         .with_hint("copy or export it again"));
     }
+    // SQLite takes no notice of what lies beyond: the pages of a transaction that has not ended.
+    if promised < size {
+        return Err(Error::new(
+            ErrorKind::NotACapture,
+            format!(
+                "this SQLite file is not finished: its header knows of {promised} bytes, it has {size}"
+            ),
+        )
+        .with_hint("wait until the export has finished, or export again"));
+    }
     Ok(size)
+}
+
+/// The size that the header of a database gives; `None` where it gives none.
+///
+/// The page count is only valid where the change counter equals "version valid for" (SQLite file
+/// format, section 1.3.7).
+pub(super) fn promised_bytes(header: &[u8]) -> Option<u64> {
+    let word = |at: usize| header.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let page_size = match u16::from_be_bytes([*header.get(16)?, *header.get(17)?]) {
+        1 => 65536,
+        size => u64::from(size),
+    };
+    let pages = word(28)?;
+    (word(24)? == word(92)? && pages > 0).then_some(u64::from(pages) * page_size)
 }

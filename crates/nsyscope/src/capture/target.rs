@@ -152,7 +152,8 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
         capture.each_row("TARGET_INFO_CUDA_GPU", &sql, |row| {
             let mut gpu = gpu(row);
             // This table's bandwidth is in kB/s, as CUPTI's device record has it.
-            gpu.memory_bandwidth_bytes_per_s = gpu.memory_bandwidth_bytes_per_s.map(|v| v * 1000);
+            gpu.memory_bandwidth_bytes_per_s =
+                gpu.memory_bandwidth_bytes_per_s.and_then(|v| v.checked_mul(1000));
             let pid = row.get::<_, Option<i64>>(8).ok().flatten().unwrap_or(0);
             out.mappings.push(DeviceMapping { pid: pid as u32, ordinal: gpu.id, gpu_id: gpu.id });
             if had {
@@ -179,11 +180,9 @@ pub(crate) fn read_gpus(capture: &Capture) -> Result<Gpus> {
             table.column_or_null("gpuId"),
         );
         capture.each_row("TARGET_INFO_CUDA_DEVICE", &sql, |row| {
-            if let (Some(pid), Some(ordinal), Some(gpu_id)) = (
-                row.get::<_, Option<i64>>(0)?,
-                row.get::<_, Option<i64>>(1)?,
-                row.get::<_, Option<i64>>(2)?,
-            ) {
+            // What is no number maps nothing.
+            let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
+            if let (Some(pid), Some(ordinal), Some(gpu_id)) = (int(0), int(1), int(2)) {
                 out.mappings.push(DeviceMapping { pid: pid as u32, ordinal, gpu_id });
             }
             Ok(())

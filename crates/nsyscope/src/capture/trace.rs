@@ -177,7 +177,8 @@ impl Capture {
     ///
     /// # Errors
     /// [`ErrorKind::MissingData`] where a table lacks its times,
-    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table.
+    /// [`ErrorKind::Corrupt`] where SQLite cannot read a table,
+    /// [`ErrorKind::Changed`] where the file was written to, replaced or removed since it was opened.
     pub fn read(&self) -> Result<Trace> {
         self.read_with(&ReadOptions::new())
     }
@@ -187,7 +188,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`].
     pub fn read_with(&self, options: &ReadOptions) -> Result<Trace> {
-        Reader::new(self).read(*options).map_err(|error| error.in_file(self.path()))
+        self.confirmed(Reader::new(self).read(*options))
     }
 }
 
@@ -391,10 +392,25 @@ impl<'c> Reader<'c> {
         graphs.sort(GRAPH, health);
         syncs.sort(SYNC, health);
         api.tidy(RUNTIME, health);
+        let middle = trust::middle(&[&kernels, &graphs, &memcpys, &memsets]);
+        let mut keep_near = |table: &mut dyn ActivityTable, name: &str| {
+            if let Some(rows) = trust::near(&table.columns().start, middle, name, health) {
+                table.keep(&rows);
+            }
+        };
+        keep_near(&mut kernels, KERNEL);
+        keep_near(&mut memcpys, MEMCPY);
+        keep_near(&mut memsets, MEMSET);
+        keep_near(&mut graphs, GRAPH);
+        keep_near(&mut syncs, SYNC);
+        if let Some(rows) = trust::near(&api.start, middle, RUNTIME, health) {
+            api.keep(&rows);
+        }
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
-        let launches = LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len());
         let at_work = capture.source().reading();
+        let launches =
+            LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len(), at_work);
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
             columns.launch = at_work.column(columns.len(), |row| {

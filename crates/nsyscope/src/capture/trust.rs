@@ -26,6 +26,38 @@ const SHARED: usize = 1 << 16;
 /// If more than one in this many activities starts before its launch, the clocks disagree.
 const CLOCK_OFFSET_SHARE: usize = 50;
 
+/// No capture reaches further from its middle, in ns: 39 hours. Differences of such times can be summed.
+const FARTHEST_NS: u64 = 1 << 47;
+
+/// The median start of the first of these tables that has rows; all are in order of start.
+pub(crate) fn middle(tables: &[&ActivityColumns]) -> Option<i64> {
+    let table = tables.iter().find(|table| !table.is_empty())?;
+    table.start.get(table.len() / 2).copied()
+}
+
+/// The rows that belong to the capture whose middle is given, where some do not. No row is long
+/// enough to end much further away than it begins.
+pub(crate) fn near(
+    starts: &[i64],
+    middle: Option<i64>,
+    name: &str,
+    health: &mut Health,
+) -> Option<Vec<u32>> {
+    let middle = middle?;
+    let is_near = |start: i64| start.abs_diff(middle) <= FARTHEST_NS;
+    if [starts.first(), starts.last()].into_iter().flatten().all(|&start| is_near(start)) {
+        return None;
+    }
+    let rows: Vec<u32> =
+        (0..starts.len() as u32).filter(|&row| is_near(starts[row as usize])).collect();
+    let apart = (starts.len() - rows.len()) as u64;
+    health.note(Code::OutsideCapture, name, apart, OUTSIDE);
+    Some(rows)
+}
+
+const OUTSIDE: &str =
+    "rows whose times lie far outside the capture were set apart: they are in no figure";
+
 /// Checks a table's rows; `in_order` says whether a stream is known to be one, and `in_graph`
 /// whether a row is a CUDA graph node (branches of one graph run concurrently under one
 /// stream id).
@@ -74,10 +106,7 @@ pub(crate) fn set_apart<T: ActivityTable + Sync>(
     }
     let columns = table.columns();
     for (code, message) in [
-        (
-            Code::OutsideCapture,
-            "rows whose times lie far outside the capture were set apart: they are in no figure",
-        ),
+        (Code::OutsideCapture, OUTSIDE),
         (
             Code::BeforeLaunch,
             "rows that start before the call that launched them were set apart: they are in no figure",

@@ -97,7 +97,7 @@ impl Thresholds {
     /// [`ErrorKind::Argument`] with the file and the line that is wrong.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = crate::text::read_file(path).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot be read: {error}")).in_file(path)
         })?;
         let read: Document = toml::from_str(&text).map_err(|error| {

@@ -11,6 +11,7 @@ mod compose;
 mod deployment;
 mod derive;
 mod differences;
+mod discreet;
 mod docker;
 mod envfile;
 mod expand;

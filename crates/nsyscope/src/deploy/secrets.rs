@@ -183,3 +183,17 @@ pub(super) fn scrub(text: &str) -> String {
     }
     if holds_a_secret(&text) { "[redacted]".to_owned() } else { text }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report-schema.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for name in PREFIXES.iter().chain(NAMES) {
+            assert!(text.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}

@@ -69,7 +69,11 @@ pub(super) fn drop_ins(unit: &Path, instance: Option<&str>) -> Vec<PathBuf> {
     for directory in directories {
         let Ok(entries) = std::fs::read_dir(unit.with_file_name(directory)) else { continue };
         let confs = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        found.extend(confs.filter(|path| path.extension().is_some_and(|ext| ext == "conf")));
+        // A pipe would be waited for, and a link to /dev/null has nothing to say.
+        found
+            .extend(confs.filter(|path| {
+                path.extension().is_some_and(|ext| ext == "conf") && path.is_file()
+            }));
     }
     found.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     found

@@ -95,7 +95,8 @@ impl Deployment {
             let _ = writeln!(out, "\nModel overrides: `{}`", printable(&overrides));
         }
         if !self.unknown_flags.is_empty() {
-            let flags = self.unknown_flags.iter().map(|flag| format!("`{}`", printable(&flag.name)));
+            let flags =
+                self.unknown_flags.iter().map(|flag| format!("`{}`", printable(&flag.name)));
             let _ = writeln!(out, "\nUnknown flags: {}", flags.collect::<Vec<_>>().join(", "));
         }
         if !self.warnings.is_empty() {

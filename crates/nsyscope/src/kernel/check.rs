@@ -108,7 +108,7 @@ pub fn check(path: &Path) -> Result<CheckReport> {
 }
 
 pub(super) fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| {
+    crate::text::read_file(path).map_err(|e| {
         Error::new(ErrorKind::Io, format!("cannot read the rule file: {e}"))
             .in_file(path)
             .with_source(e)

@@ -608,7 +608,9 @@ fn classification(kernels: &[KernelRow]) -> ClassificationSection {
         kernels: kernels.iter().map(|row| row.time.calls).sum(),
         unique_names: kernels.len() as u64,
         classified_time_share: (total > 0).then(|| share(total - unknown_ns, total)),
+        unclassified_names: unknown().count() as u64,
         unclassified: unknown()
+            .take(ClassificationSection::MOST_ROWS)
             .map(|row| UnclassifiedRow {
                 name: row.name.clone(),
                 calls: row.time.calls,

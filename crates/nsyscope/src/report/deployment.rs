@@ -35,10 +35,13 @@ impl DeploymentSection {
         if ran.is_none() && claimed.is_none() {
             return Ok(None);
         }
-        let differences = match (&ran, claimed) {
+        let mut differences = match (&ran, claimed) {
             (Some(ran), Some(claimed)) => differences(ran, claimed),
             _ => Vec::new(),
         };
+        // Compared in full, shown without the folders of the machine that was recorded.
+        ran.iter_mut().for_each(Deployment::forget_paths);
+        differences.iter_mut().for_each(Difference::forget_paths);
         Ok(Some(Self { ran, claimed: claimed.cloned(), differences }))
     }
 

@@ -251,8 +251,16 @@ pub struct ClassificationSection {
     pub unique_names: u64,
     /// The part of all kernel durations whose name a rule knows; null without kernels.
     pub classified_time_share: Option<f64>,
-    /// The names that no rule knows, longest first.
+    /// How many names no rule knows.
+    pub unclassified_names: u64,
+    /// Those of them that take most time, longest first: at most
+    /// [`ClassificationSection::MOST_ROWS`].
     pub unclassified: Vec<UnclassifiedRow>,
+}
+
+impl ClassificationSection {
+    /// A capture may have as many names as kernels.
+    pub const MOST_ROWS: usize = 1000;
 }
 
 /// A kernel that no rule knows.

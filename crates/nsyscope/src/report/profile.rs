@@ -57,9 +57,11 @@ impl Source<'_> {
                 (0..steps).step_by(PART).map(move |from| (at, from..steps.min(from + PART)))
             })
             .collect();
+        let communicates: Vec<bool> =
+            self.classes.categories().iter().map(|c| c.family() == "comm").collect();
         let sums = self.run.threads().map(parts.len(), |part| {
             let (at, range) = parts[part].clone();
-            self.tallies(at, range, &usual, &waits[at], Floors::new(priced))
+            self.tallies(at, range, &usual, &waits[at], Floors::new(priced, &communicates))
         });
         let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
         for (key, tally) in sums.into_iter().flatten() {
@@ -146,7 +148,8 @@ impl Source<'_> {
         for (place, (index, activity)) in rank.activities_of(step).enumerate() {
             let class = self.classes.activity(file, trace, activity);
             let assignment = alignment.as_ref().map_or(NONE, |_| floors.assignment(at, index));
-            let wait = wait_of(activity, waits);
+            let communicates = floors.communicates[class as usize];
+            let wait = if communicates { wait_of(activity, waits) } else { None };
             while let Some(&Reverse((start, end, atom))) = later.peek() {
                 if start > activity.start {
                     break;
@@ -197,13 +200,15 @@ fn wait_of(activity: &Activity, waits: &FxHashMap<u32, i64>) -> Option<i64> {
 /// The floors of operations, and the operations of activities.
 struct Floors<'a> {
     priced: Option<&'a Priced<'a>>,
+    /// Which classes are collectives: others wait for no rank.
+    communicates: &'a [bool],
     /// By alignment, the floor in ns of each of its operations.
     of: FxHashMap<*const Alignment, Vec<Option<f64>>>,
 }
 
 impl<'a> Floors<'a> {
-    fn new(priced: Option<&'a Priced<'a>>) -> Self {
-        Self { priced, of: FxHashMap::default() }
+    fn new(priced: Option<&'a Priced<'a>>, communicates: &'a [bool]) -> Self {
+        Self { priced, communicates, of: FxHashMap::default() }
     }
 
     fn alignment(&self, rank: usize, step: usize) -> Option<Arc<Alignment>> {

@@ -18,9 +18,7 @@ fn views_without_end_are_given_up() {
     let forever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     for view in [
         format!("{forever} SELECT i AS start, i + 9 AS \"end\", 1 AS demangledName FROM n"),
-        format!(
-            "{forever} SELECT i AS start, i AS \"end\", 1 AS demangledName FROM n WHERE i < 0"
-        ),
+        format!("{forever} SELECT i AS start, i AS \"end\", 1 AS demangledName FROM n WHERE i < 0"),
     ] {
         let mut db = decode_run(&DecodeRun { steps: 2, ..DecodeRun::default() });
         db.raw_sql(format!(

@@ -20,7 +20,7 @@ pub(super) enum Slot {
     Absent,
 }
 
-/// Columns that are wanted of a table at most: one bit each.
+/// Columns that are wanted of a table at most: two bits each.
 pub(super) const MOST_SLOTS: usize = 32;
 
 /// The size of a value that no record can hold: reserved serial types lead there.
@@ -44,15 +44,36 @@ const SIZES: [u32; 128] = {
     out
 };
 
-/// What makes an integer of the eight bytes from its first one on, by serial type: bits to shift,
-/// and bits to keep. Without a value's own bytes, the constants 0 and 1 are left.
-const INTEGERS: [(u32, i64); 16] = {
-    let mut out = [(0, 0); 16];
+/// What becomes of a value, by its serial type.
+#[derive(Clone, Copy)]
+struct Decoding {
+    /// The eight bytes from the first one on, shifted by `shift` and masked by `keep`, are the
+    /// integer; without a value's own bytes, `add` is.
+    keep: i64,
+    shift: u8,
+    add: u8,
+    flag: u8,
+}
+
+/// It is an integer.
+const INTEGER: u8 = 0;
+/// It is NULL, or absent.
+const NULL: u8 = 1;
+/// It is neither: text, a blob, a floating point number.
+const ODD: u8 = 2;
+
+/// By serial type; the last stands for all from 10 on.
+const DECODINGS: [Decoding; 16] = {
+    let mut out = [Decoding { keep: 0, shift: 0, add: 0, flag: ODD }; 16];
     let mut serial = 1;
     while serial <= 6 {
-        out[serial] = (64 - 8 * SIZES[serial], -1);
+        let shift = (64 - 8 * SIZES[serial]) as u8;
+        out[serial] = Decoding { keep: -1, shift, add: 0, flag: INTEGER };
         serial += 1;
     }
+    out[0].flag = NULL;
+    out[8].flag = INTEGER;
+    out[9] = Decoding { keep: 0, shift: 0, add: 1, flag: INTEGER };
     out
 };
 
@@ -63,8 +84,8 @@ pub(super) struct Wanted {
     stored: Vec<(u8, u8)>,
     /// The slots that are the row id.
     row_ids: Vec<u8>,
-    /// The slots that are absent, a bit each.
-    absent: u32,
+    /// The flags of the slots that are absent.
+    absent: u64,
     /// How many columns of a record have to be looked at.
     columns: usize,
 }
@@ -80,7 +101,7 @@ impl Wanted {
             match *slot {
                 Slot::Stored(column) => stored.push((index as u8, column)),
                 Slot::RowId => row_ids.push(index as u8),
-                Slot::Absent => absent |= 1 << index,
+                Slot::Absent => absent |= u64::from(NULL) << (2 * index),
             }
         }
         let columns = stored.iter().map(|(_, column)| usize::from(*column) + 1).max().unwrap_or(0);
@@ -97,9 +118,8 @@ pub(super) struct Record<'a> {
     at: [u32; MOST_COLUMNS],
     /// The integers of the slots.
     values: [i64; MOST_SLOTS],
-    /// The slots that are NULL or absent, and those that are neither that nor integers.
-    nulls: u32,
-    odd: u32,
+    /// What they are, two bits each.
+    flags: u64,
 }
 
 impl<'a> Record<'a> {
@@ -110,8 +130,7 @@ impl<'a> Record<'a> {
             serial: [0; MOST_COLUMNS],
             at: [0; MOST_COLUMNS],
             values: [0; MOST_SLOTS],
-            nulls: 0,
-            odd: 0,
+            flags: 0,
         }
     }
 
@@ -168,24 +187,23 @@ impl<'a> Record<'a> {
     }
 
     fn values(&mut self, row_id: i64) {
-        let (mut nulls, mut odd) = (self.wanted.absent, 0);
+        let mut flags = self.wanted.absent;
         for &(index, column) in &self.wanted.stored {
             let (index, column) = (index as usize % MOST_SLOTS, column as usize % MOST_COLUMNS);
-            let serial = self.serial[column];
-            // NULL is 0, a floating point number 7, text and blobs are 12 and above.
-            nulls |= u32::from(serial == 0) << index;
-            odd |= u32::from(serial == 7 || serial > 9) << index;
-            let (shift, keep) = INTEGERS[(serial % 16) as usize];
+            let decoding = DECODINGS[(self.serial[column] as usize).min(15)];
+            flags |= u64::from(decoding.flag) << (2 * index);
             let raw = self.eight(self.at[column] as usize);
-            self.values[index] = ((raw >> shift) & keep) + i64::from(serial == 9);
+            self.values[index] =
+                ((raw >> decoding.shift) & decoding.keep) + i64::from(decoding.add);
         }
-        (self.nulls, self.odd) = (nulls, odd);
+        self.flags = flags;
         for &index in &self.wanted.row_ids {
             self.values[usize::from(index)] = row_id;
         }
     }
 
     /// The eight bytes at `at` as a big-endian integer; what lies behind the page is 0.
+    #[inline]
     fn eight(&self, at: usize) -> i64 {
         if let Some(bytes) = self.page.get(at..at + 8) {
             return i64::from_be_bytes(bytes.try_into().unwrap_or_default());
@@ -214,10 +232,11 @@ impl<'a> Record<'a> {
 impl Row for Record<'_> {
     #[inline]
     fn cell(&self, index: usize) -> Cell {
-        if self.odd >> index & 1 != 0 {
-            return self.odd(index);
+        match (self.flags >> (2 * index)) as u8 & 3 {
+            INTEGER => Cell::Int(self.values[index]),
+            NULL => Cell::Null,
+            _ => self.odd(index),
         }
-        if self.nulls >> index & 1 != 0 { Cell::Null } else { Cell::Int(self.values[index]) }
     }
 
     fn text(&self, index: usize) -> Option<&[u8]> {

@@ -70,8 +70,13 @@ impl SavedReport {
     }
 
     /// Whether a file holds JSON, so that it can only be a saved report and not a capture.
-    /// `false` where it cannot be read: whoever opens it then says why.
+    /// `false` where it cannot be read, or is no regular file: whoever opens it then says why.
     pub fn is_json(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        // To open a pipe is to wait for its writer.
+        if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return false;
+        }
         let mut head = [0; 64];
         let read = File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
         let head = head[..read].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head[..read]);

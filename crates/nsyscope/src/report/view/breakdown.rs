@@ -28,7 +28,7 @@ impl Report {
             blocks.push(Block::Paragraph(format!(
                 "{} of kernel time has a category; {} of {} names have none (nsyscope kernels --unclassified).",
                 format::percent(known),
-                self.classification.unclassified.len(),
+                self.classification.unclassified_names,
                 self.classification.unique_names,
             )));
         }
