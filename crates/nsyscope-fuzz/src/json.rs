@@ -83,7 +83,7 @@ fn change(value: &mut Value, u: &mut Unstructured<'_>) -> Result<()> {
             1 => items.truncate(1),
             2 => {
                 if let Some(first) = items.first().cloned() {
-                    let times = *u.choose(&[1usize, 2, 300])?;
+                    let times = *u.choose(&[1usize, 2, 40])?;
                     items.extend(std::iter::repeat_n(first, times));
                 }
             }

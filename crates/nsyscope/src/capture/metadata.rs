@@ -109,7 +109,9 @@ pub(crate) fn read(capture: &Capture, health: &mut Health) -> Result<Metadata> {
             "TARGET_INFO_SESSION_START_TIME",
             "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
             |row| {
-                out.session_start_utc_ns = row.get::<_, Option<i64>>(0).ok().flatten();
+                let start = row.get::<_, Option<i64>>(0).ok().flatten();
+                // From 1970 to 2043, as the times of rows.
+                out.session_start_utc_ns = start.filter(|start| (0..1 << 61).contains(start));
                 Ok(())
             },
         )?;

@@ -117,7 +117,7 @@ pub(super) fn align(run: &Run, events: &Events, order: &[usize]) -> Vec<ClockAli
             let guess = utc(file).zip(utc(known.file)).map(|(own, other)| own - other);
             let Some(fit) = fit_files(run, events, &known, file, guess) else { return true };
             let error =
-                utc(file).zip(utc(known.reference)).map(|(own, other)| fit.offset - (own - other));
+                utc(file).zip(utc(known.reference)).map(|(own, other)| fit.offset.saturating_sub(own - other));
             done.push(ClockAlignment {
                 drift_ppb: fit.drift_ppb,
                 pairs: fit.pairs,
@@ -164,7 +164,7 @@ fn fit_files(
                 let (one, other) = sequences(key);
                 let one: Vec<i64> = one.iter().map(|event| known.to_common(event.end)).collect();
                 let other: Vec<i64> = other.iter().map(|event| event.end).collect();
-                let guess = guess.map(|guess| guess + known.offset_ns);
+                let guess = guess.map(|guess| guess.saturating_add(known.offset_ns));
                 if let Some(fit) = fit(&one, &other, guess) {
                     return Some(fit);
                 }
@@ -202,7 +202,7 @@ fn fit(a: &[i64], b: &[i64], guess: Option<i64>) -> Option<Fit> {
     let (expected, range) = match guess {
         Some(guess) => {
             let middle = a.len() / 2;
-            let there = b.partition_point(|end| end + guess < *a.get(middle).unwrap_or(&0));
+            let there = b.partition_point(|end| end.saturating_add(guess) < *a.get(middle).unwrap_or(&0));
             (there as i64 - middle as i64, SHIFTS)
         }
         None => (0, (SHIFTS + (count_a - count_b).abs()).min(MOST_SHIFTS)),
@@ -236,7 +236,7 @@ fn fit(a: &[i64], b: &[i64], guess: Option<i64>) -> Option<Fit> {
     let (_, shift) = best?;
     let (low, high) = overlap(shift);
     let points: Vec<(i64, i64)> = (low..high)
-        .map(|i| (b[(i + shift) as usize], a[i as usize] - b[(i + shift) as usize]))
+        .map(|i| (b[(i + shift) as usize], a[i as usize].saturating_sub(b[(i + shift) as usize])))
         .collect();
     let mut fit = line(&points);
     let mut residuals: Vec<i64> =
@@ -254,7 +254,7 @@ fn fit(a: &[i64], b: &[i64], guess: Option<i64>) -> Option<Fit> {
 impl Fit {
     fn residual(&self, (time, difference): (i64, i64)) -> i64 {
         let drift = ((time - self.origin) as f64 * self.drift_ppb * 1e-9).round() as i64;
-        (difference - self.offset - drift).abs()
+        difference.saturating_sub(self.offset).saturating_sub(drift).saturating_abs()
     }
 }
 

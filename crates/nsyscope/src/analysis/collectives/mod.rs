@@ -90,9 +90,13 @@ pub fn collectives(run: &Run, classes: &Classes) -> Collectives {
             files.push(file);
         }
     }
+    let with_ranks = files.len();
+    // A capture without GPU work has no rank, but the clocks are found by the number of a capture.
+    files.extend((0..run.traces().len()).filter(|file| !files.contains(file)).collect::<Vec<_>>());
     let clocks = clock::align(run, &events, &files);
     let mut health = Health::default();
-    note_clocks(&clocks, &mut health);
+    let worked = |clock: &&ClockAlignment| files[..with_ranks].contains(&clock.file);
+    note_clocks(clocks.iter().filter(worked), &mut health);
     let calls: Vec<NcclCalls> = run.traces().iter().map(NcclCalls::new).collect();
 
     let mut groups: Vec<CollectiveGroup> = Vec::new();
@@ -309,7 +313,7 @@ impl Found<'_> {
     }
 }
 
-fn note_clocks(clocks: &[ClockAlignment], health: &mut Health) {
+fn note_clocks<'c>(clocks: impl Iterator<Item = &'c ClockAlignment>, health: &mut Health) {
     for clock in clocks {
         let cost = match clock.source {
             ClockSource::Reference | ClockSource::Collectives => continue,
