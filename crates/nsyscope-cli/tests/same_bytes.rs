@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use common::{fixture, run};
-use nsyscope_testkit::scale::{Scale, ranks as scale_ranks};
+use nsyscope_testkit::{Scale, ranks as scale_ranks};
 
 /// A model, a unit and everything that a report, its steps and a comparison can hold.
 fn line(words: &str, threads: &str) -> Vec<OsString> {
@@ -109,7 +109,8 @@ fn captures_that_several_threads_look_at() {
     let source = unpacked(folder.path(), "d7_kimi_tp2");
     Scale::kernels(90_000).write(source, &large).unwrap();
     let inputs = ["c9_rank0", "c9_rank1"].map(|name| unpacked(folder.path(), name));
-    let ranks = scale_ranks(&inputs, 4, Scale::kernels(20_000), &folder.path().join("ranks")).unwrap();
+    let ranks =
+        scale_ranks(&inputs, 4, Scale::kernels(20_000), &folder.path().join("ranks")).unwrap();
     let model = nsyscope_testkit::fixtures::folder().join("../models/kimi-k2.5-like.json");
     for captures in [&[large][..], &ranks] {
         let answer = |threads: &str| {

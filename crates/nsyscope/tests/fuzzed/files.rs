@@ -11,7 +11,7 @@ use nsyscope::report::{Report, ReportOptions, SavedReport};
 use nsyscope_testkit::layout::decode::{DecodeRun, decode_run};
 use serde_json::{Value, json};
 
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_mins(2);
 
 fn report() -> Value {
     let capture = decode_run(&DecodeRun { steps: 4, ..DecodeRun::default() }).write().unwrap();
