@@ -91,7 +91,7 @@ fn no_view_holds_control_characters() {
     let mut seen = 0;
     for line in [
         format!("vllm serve m --no-such-flag{hostile} 1"),
-        format!("vllm serve m --hf-overrides '{{\"a\": \"\u{9b}2J\u{7f}\"}}'"),
+        "vllm serve m --hf-overrides '{\"a\": \"\u{9b}2J\u{7f}\"}'".to_owned(),
         format!("vllm serve m --port '{hostile}' 'x{hostile}y'"),
         format!("'A{hostile}=1' NCCL_ALGO='{hostile}' vllm serve 'm{hostile}'"),
     ] {
