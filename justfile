@@ -20,10 +20,14 @@ fmt:
 doc:
     cargo doc --workspace --no-deps --open
 
-# Time a whole report on a capture (give a large one).
-bench capture:
+# Time each stage by itself.
+bench:
+    cargo bench -p nsyscope-bench
+
+# Time whole processes at growing sizes, and other tools where `python` has them.
+processes python="python3":
     cargo build --release -p nsyscope-cli
-    for i in 1 2 3 4 5; do /usr/bin/time -f '%e s wall, %U s user, %S s sys, %M KiB' target/release/nsyscope report {{capture}} --format json > /dev/null; done
+    cargo run --release -p nsyscope-bench -- --python {{python}}
 
 # Cut the fixtures again from a folder of captures.
 fixtures folder:

@@ -115,7 +115,7 @@ mod tests {
         let made = captures.eager(3_000).unwrap();
         assert_eq!(made.rows.kernels, 3_000);
         assert!((2_950..3_300).contains(&made.rows.api), "{made:?}");
-        assert!((290..310).contains(&made.rows.nvtx), "{made:?}");
+        assert!((280..330).contains(&made.rows.nvtx), "{made:?}");
         let written = std::fs::metadata(&made.path).unwrap().modified().unwrap();
         let again = captures.eager(3_000).unwrap();
         assert_eq!((again.rows, again.bytes), (made.rows, made.bytes));
