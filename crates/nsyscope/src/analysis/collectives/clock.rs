@@ -116,8 +116,9 @@ pub(super) fn align(run: &Run, events: &Events, order: &[usize]) -> Vec<ClockAli
         open.retain(|&file| {
             let guess = utc(file).zip(utc(known.file)).map(|(own, other)| own - other);
             let Some(fit) = fit_files(run, events, &known, file, guess) else { return true };
-            let error =
-                utc(file).zip(utc(known.reference)).map(|(own, other)| fit.offset.saturating_sub(own - other));
+            let error = utc(file)
+                .zip(utc(known.reference))
+                .map(|(own, other)| fit.offset.saturating_sub(own - other));
             done.push(ClockAlignment {
                 drift_ppb: fit.drift_ppb,
                 pairs: fit.pairs,
@@ -202,7 +203,8 @@ fn fit(a: &[i64], b: &[i64], guess: Option<i64>) -> Option<Fit> {
     let (expected, range) = match guess {
         Some(guess) => {
             let middle = a.len() / 2;
-            let there = b.partition_point(|end| end.saturating_add(guess) < *a.get(middle).unwrap_or(&0));
+            let there =
+                b.partition_point(|end| end.saturating_add(guess) < *a.get(middle).unwrap_or(&0));
             (there as i64 - middle as i64, SHIFTS)
         }
         None => (0, (SHIFTS + (count_a - count_b).abs()).min(MOST_SHIFTS)),
