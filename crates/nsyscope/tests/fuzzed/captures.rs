@@ -110,3 +110,44 @@ fn more_ranks_than_can_be_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("`deviceId`"), "{error}");
 }
+
+/// Its clock is none, and the clocks of the others are found by their captures' numbers.
+#[test]
+fn a_capture_without_gpu_work_does_not_shift_the_clocks_of_others() {
+    let nothing = CaptureBuilder::new(Schema::V2025_3).non_lazy().write().unwrap();
+    let some = |name: &str, first_start| {
+        let mut db = decode_run(&DecodeRun { steps: 3, first_start, ..DecodeRun::default() });
+        let stream = db.stream(nsyscope_testkit::Process::new(7), 0, 1, 7);
+        db.launch_kernel(stream, name, first_start, first_start + 9, first_start + 20, 20_000_000);
+        db.write().unwrap()
+    };
+    let all_reduce = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let (one, other) = (some(all_reduce, 1_000_000), some(all_reduce, 1_500_000));
+    let files = [nothing.path(), one.path(), other.path()];
+    let run = Run::open(files, &OpenOptions::new()).unwrap();
+    let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
+    assert_eq!(report.rank_times.len(), run.ranks().len());
+    assert!(run.ranks().iter().all(|rank| rank.file > 0));
+    // Nothing is said of a clock that nothing is measured by.
+    let says = |place: &str| report.capture.warnings.iter().any(|entry| entry.place == place);
+    assert!(!says("capture 0"), "{:?}", report.capture.warnings);
+}
+
+#[test]
+fn times_of_centuries_and_work_of_years_are_set_apart() {
+    for change in [
+        "start = start - (1 << 58)",
+        "\"end\" = start + (1 << 55)",
+        "start = -9223372036854775807, \"end\" = 9223372036854775807",
+    ] {
+        let mut db = decode_run(&DecodeRun { steps: 4, ..DecodeRun::default() });
+        db.raw_sql(format!("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {change} WHERE rowid % 2 = 0"));
+        db.raw_sql("UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = -9223372036854775807");
+        let capture = db.write().unwrap();
+        let run = Run::open([capture.path()], &OpenOptions::new()).unwrap();
+        let report = Report::new(&run, &Classifier::builtin(), &ReportOptions::new()).unwrap();
+        assert!(run.health().rows_set_apart() > 30, "{change}");
+        assert!(report.rank_times[0].span_ns < 1_000_000_000, "{:?}", report.rank_times);
+        assert_eq!(run.traces()[0].metadata().session_start_utc_ns, None);
+    }
+}

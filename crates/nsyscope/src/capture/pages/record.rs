@@ -153,13 +153,15 @@ impl<'a> Record<'a> {
             self.at[column] = at;
             at = at.wrapping_add(SIZES[usize::from(byte & 0x7f)]);
         }
+        let mut whole = types.len() == self.wanted.columns;
         if long >= 0x80 {
-            at = self.long(types, u32::try_from(from + header).ok()?)?;
+            (at, whole) = self.long(types, u32::try_from(from + header).ok()?)?;
         } else if types.len() < self.wanted.columns {
             return None;
         }
-        // A page holds at most 65,536 bytes.
-        if at as usize > to {
+        // A page holds at most 65,536 bytes. SQLite too calls a record damaged that has more bytes
+        // than all of its types say.
+        if at as usize > to || (whole && (at as usize) < to) {
             return None;
         }
         self.values(row_id);
@@ -167,9 +169,9 @@ impl<'a> Record<'a> {
     }
 
     /// As the loop of [`Record::read`], where a type takes several bytes; returns where the last
-    /// value that is wanted ends.
+    /// value that is wanted ends, and whether it is the record's last.
     #[cold]
-    fn long(&mut self, types: &[u8], mut at: u32) -> Option<u32> {
+    fn long(&mut self, types: &[u8], mut at: u32) -> Option<(u32, bool)> {
         let mut next = 0;
         for column in 0..self.wanted.columns {
             let (serial, after) = varint(types, next)?;
@@ -183,7 +185,7 @@ impl<'a> Record<'a> {
             };
             at = at.checked_add(size)?;
         }
-        Some(at)
+        Some((at, next == types.len()))
     }
 
     fn values(&mut self, row_id: i64) {
@@ -325,6 +327,10 @@ mod tests {
         assert_eq!(read(&[3, 1, 1, 5, 6], 2), Some(()));
         // The second value lies beyond the record.
         assert_eq!(read(&[3, 1, 1, 5], 2), None);
+        // The record is longer than its two values; of its first alone that cannot be said.
+        assert_eq!(read(&[3, 1, 1, 5, 6, 7], 2), None);
+        assert_eq!(read(&[3, 1, 1, 5, 6, 7], 1), Some(()));
+        assert_eq!(read(&[4, 0x80, 1, 1, 5, 6, 7], 2), None);
         assert_eq!(read(&[2, 10], 1), None);
         assert_eq!(read(&[2, 11], 1), None);
         assert_eq!(read(&[200], 1), None);
