@@ -39,7 +39,7 @@ struct Args {
     /// A Python that has the other tools; what it lacks is skipped
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// A capture of yours to report on as well: NAME=CAPTURE[,CONFIG[,DEPLOYMENT]]
+    /// A capture of yours to report on as well: `NAME=CAPTURE[,CONFIG[,DEPLOYMENT]]`
     #[arg(long)]
     also: Vec<String>,
     /// Only these sections
