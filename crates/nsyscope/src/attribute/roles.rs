@@ -1,5 +1,7 @@
 //! The roles of a run's activities.
 
+use std::collections::BTreeMap;
+
 use super::role::Role;
 use super::step::Work;
 use crate::analysis::{Activity, ActivityKind, Classes};
@@ -10,8 +12,11 @@ use crate::run::Run;
 #[derive(Clone, Debug)]
 pub struct Roles {
     kernels: Vec<Vec<Role>>,
-    /// For each trace, how many kernel names those before it have.
-    offsets: Vec<u32>,
+    /// For each kernel name of each trace its number; a name has the same in all of them, so that
+    /// the steps of ranks whose captures are files of their own are seen to be the same.
+    numbers: Vec<Vec<u32>>,
+    /// Trace and name of each number.
+    names: Vec<(usize, u32)>,
 }
 
 /// Names of what has no name: above every kernel name's number.
@@ -34,23 +39,30 @@ impl Roles {
                     .collect()
             })
             .collect();
-        let mut before = 0u32;
-        let offsets = kernels
+        let (mut names, mut known) = (Vec::new(), BTreeMap::new());
+        let numbers = run
+            .traces()
             .iter()
-            .map(|names| {
-                let offset = before;
-                before += names.len() as u32;
-                offset
+            .enumerate()
+            .map(|(file, trace)| {
+                let of_trace = trace.kernel_names().iter().zip(0u32..);
+                of_trace
+                    .map(|(name, index)| {
+                        *known.entry(&*name.demangled).or_insert_with(|| {
+                            names.push((file, index));
+                            names.len() as u32 - 1
+                        })
+                    })
+                    .collect()
             })
             .collect();
-        Self { kernels, offsets }
+        Self { kernels, numbers, names }
     }
 
     /// The demangled name behind [`Work::name`]; `None` for copies, fills and whole graphs.
     pub fn kernel_name<'r>(&self, run: &'r Run, name: u32) -> Option<&'r str> {
-        let file = self.offsets.partition_point(|&offset| offset <= name).checked_sub(1)?;
-        let names = run.traces().get(file)?.kernel_names();
-        names.get((name - self.offsets[file]) as usize).map(|n| &*n.demangled)
+        let &(file, name) = self.names.get(name as usize)?;
+        run.traces().get(file)?.kernel_names().get(name as usize).map(|n| &*n.demangled)
     }
 
     /// The role of a kernel name of a trace.
@@ -58,13 +70,13 @@ impl Roles {
         self.kernels[file][name as usize]
     }
 
-    /// An activity of a trace as the alignment takes it; names of different traces differ.
+    /// An activity of a trace as the alignment takes it.
     pub fn work(&self, file: usize, trace: &Trace, activity: &Activity) -> Work {
         let row = activity.row as usize;
         let (name, role) = match activity.table {
             ActivityKind::Kernel => {
                 let name = trace.kernels().name()[row];
-                (self.offsets[file] + name, self.kernels[file][name as usize])
+                (self.numbers[file][name as usize], self.kernels[file][name as usize])
             }
             ActivityKind::Graph => (UNNAMED, Role::Other),
             ActivityKind::Memset => (UNNAMED + 1, Role::Fill),
