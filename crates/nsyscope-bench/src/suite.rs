@@ -439,7 +439,7 @@ impl Suite {
                 if size == LARGE && tool.name.contains("nsys") { tool.repeats(1) } else { tool }
             }));
             columns.push(self.measure(&format!("peers-{size}"), &contenders));
-            // It is larger than the capture.
+            // No further run needs it, and disks are finite.
             let _ = std::fs::remove_dir_all(peers::cache(path));
             let _ = std::fs::remove_file(path.with_extension("nsys-cache.build.lock"));
         }
