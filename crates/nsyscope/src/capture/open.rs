@@ -343,7 +343,10 @@ fn connect(database: &Path) -> Result<Connection> {
         limit(&mut connection, size)?;
         // Temporary structures (none are planned) stay in memory; foreign SQL in a
         // hostile schema gets no extra powers.
-        connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;")?;
+        // A damaged record that reaches beyond its page is an error, not whatever lies behind it in memory.
+        connection.execute_batch(
+            "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;",
+        )?;
         Ok(connection)
     };
     open().map_err(|error| {

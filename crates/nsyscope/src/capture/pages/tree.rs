@@ -116,8 +116,11 @@ fn distinct(pages: &[u32]) -> bool {
 }
 
 fn children(page: &[u8], below: &mut Vec<u32>) -> Option<()> {
-    for i in 0..cells(page)? {
-        let at = cell(page, 12, i)?;
+    let cells = cells(page)?;
+    for i in 0..cells {
+        // Behind the page number is a key, of which nothing is wanted but that it lies in the page.
+        let at = cell(page, 12, i).filter(|&at| at >= 12 + 2 * cells)?;
+        varint(page, at + 4)?;
         below.push(number(page, at)?);
     }
     below.push(number(page, 8)?);
@@ -157,7 +160,8 @@ pub(super) fn records(
     // A longer payload continues on overflow pages (section 1.6).
     let most = page.len() - 35;
     for i in 0..cells {
-        let at = cell(page, 8, i)?;
+        // No cell lies in the index, nor has less than four bytes.
+        let at = cell(page, 8, i).filter(|at| (8 + 2 * cells..=page.len() - 4).contains(at))?;
         let (size, at) = varint(page, at)?;
         let (row_id, at) = varint(page, at)?;
         let size = usize::try_from(size).ok().filter(|&size| size <= most)?;
