@@ -342,8 +342,8 @@ fn connect(database: &Path) -> Result<Connection> {
         let mut connection = Connection::open_with_flags(&uri, flags)?;
         limit(&mut connection, size)?;
         // Temporary structures (none are planned) stay in memory; foreign SQL in a
-        // hostile schema gets no extra powers.
-        // A damaged record that reaches beyond its page is an error, not whatever lies behind it in memory.
+        // hostile schema gets no extra powers, and a record that reaches beyond its page is an
+        // error, not whatever lies behind it in memory.
         connection.execute_batch(
             "PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;",
         )?;
