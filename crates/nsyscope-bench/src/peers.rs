@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
+
 use crate::contender::Contender;
 use crate::machine;
 
@@ -102,13 +104,21 @@ pub(crate) fn contenders(
     capture: &Path,
     kernels: u64,
     home: &Path,
-) -> Vec<Contender> {
-    PEERS
+) -> Result<Vec<Contender>> {
+    // They run in a folder of their own, where paths from here lead nowhere. What has no folder is
+    // looked for in PATH.
+    let here = |path: &Path| -> Result<PathBuf> {
+        Ok(if path.components().count() > 1 { std::path::absolute(path)? } else { path.to_owned() })
+    };
+    let (python, capture, home) =
+        (&here(python)?, &std::path::absolute(capture)?, &std::path::absolute(home)?);
+    Ok(PEERS
         .iter()
         .map(|peer| {
             let capture_text = capture.to_string_lossy().into_owned();
             let mut command: Vec<String> = ["timeout", LIMIT_S].map(String::from).into();
-            command.extend(["env".to_owned(), format!("HOME={}", home.display())]);
+            let home = home.display();
+            command.extend(["env".into(), format!("--chdir={home}"), format!("HOME={home}")]);
             command.extend([python.to_string_lossy().into_owned(), script(peer.script)]);
             if peer.capture_first {
                 command.push(capture_text);
@@ -128,7 +138,7 @@ pub(crate) fn contenders(
             contender.remove = peer.cold.then(|| cache(capture));
             contender
         })
-        .collect()
+        .collect())
 }
 
 /// Where nsys-ai notes down what it knows of a capture.
@@ -161,12 +171,13 @@ mod tests {
     #[test]
     fn a_python_that_is_not_there_has_no_tools() {
         let missing = Path::new("/no/such/python");
-        let all = contenders(missing, Path::new("a.sqlite"), 1, Path::new("/tmp"));
+        let all = contenders(missing, Path::new("a.sqlite"), 1, Path::new("/tmp")).unwrap();
         assert_eq!(all.len(), PEERS.len());
         assert!(all.iter().all(|c| c.absent.as_deref() == Some("not installed")));
         assert_eq!(versions(missing), "");
         let warm = all.iter().find(|c| c.name.contains("warm")).unwrap();
-        assert_eq!(warm.remove.as_deref(), Some(Path::new("a.nsys-cache")));
-        assert_eq!(warm.command.last().unwrap(), "a.sqlite");
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(warm.remove.as_deref(), Some(here.join("a.nsys-cache").as_path()));
+        assert_eq!(warm.command.last().unwrap(), here.join("a.sqlite").to_str().unwrap());
     }
 }

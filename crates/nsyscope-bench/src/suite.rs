@@ -433,16 +433,15 @@ impl Suite {
                     self.report(path),
                 ),
             ];
-            let home = std::path::absolute(&self.scratch)?;
-            contenders.extend(peers::contenders(&self.python, path, size, &home).into_iter().map(
-                |c| {
-                    // What takes minutes is run once.
-                    if size == LARGE && c.name.contains("nsys") { c.repeats(1) } else { c }
-                },
-            ));
+            let tools = peers::contenders(&self.python, path, size, &self.scratch)?;
+            contenders.extend(tools.into_iter().map(|tool| {
+                // What takes minutes is run once.
+                if size == LARGE && tool.name.contains("nsys") { tool.repeats(1) } else { tool }
+            }));
             columns.push(self.measure(&format!("peers-{size}"), &contenders));
-            // It is larger than the capture.
+            // No further run needs it, and disks are finite.
             let _ = std::fs::remove_dir_all(peers::cache(path));
+            let _ = std::fs::remove_file(path.with_extension("nsys-cache.build.lock"));
         }
         let mut table = "| tool and question |".to_owned();
         let mut line = "| --- |".to_owned();
