@@ -116,7 +116,8 @@ fn distinct(pages: &[u32]) -> bool {
 }
 
 fn children(page: &[u8], below: &mut Vec<u32>) -> Option<()> {
-    let cells = cells(page)?;
+    // A page below which nothing is divided does not come into being.
+    let cells = cells(page).filter(|&cells| cells > 0)?;
     for i in 0..cells {
         // Behind the page number is a key, of which nothing is wanted but that it lies in the page.
         let at = cell(page, 12, i).filter(|&at| at >= 12 + 2 * cells)?;
@@ -144,9 +145,11 @@ fn number(page: &[u8], at: usize) -> Option<u32> {
     page.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Calls `take` with the row id and the bounds of each record of a leaf page.
+/// Calls `take` with the row id and the bounds of each record of a leaf page; `alone` says whether it
+/// is the whole table, which alone may hold no row.
 pub(super) fn records(
     page: &[u8],
+    alone: bool,
     mut take: impl FnMut(i64, usize, usize) -> Option<()>,
 ) -> Option<()> {
     if *page.first()? != LEAF {
@@ -154,7 +157,7 @@ pub(super) fn records(
     }
     // Free space lies behind the cells' index; SQLite calls anything else damaged.
     let (cells, free) = (cells(page)?, usize::from(short(page, 1)?));
-    if free != 0 && !(8 + 2 * cells..page.len()).contains(&free) {
+    if free != 0 && !(8 + 2 * cells..page.len()).contains(&free) || (cells == 0 && !alone) {
         return None;
     }
     // A longer payload continues on overflow pages (section 1.6).
