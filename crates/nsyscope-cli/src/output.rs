@@ -1,10 +1,11 @@
 //! Where answers go: stdout, or a file that appears whole or not at all.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use nsyscope::capture::is_capture;
 use nsyscope::report::ViewOptions;
 use nsyscope::{Error, ErrorKind};
 use serde::Serialize;
@@ -225,15 +226,6 @@ pub(crate) fn same_place(a: &Path, b: &Path) -> bool {
         })
     };
     a == b || place(a).is_some_and(|a| place(b) == Some(a))
-}
-
-/// A database, a compressed file or a report of nsys: nothing that this program writes.
-fn is_capture(path: &Path) -> bool {
-    let mut head = [0; 16];
-    let read = File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    head[..read].starts_with(b"SQLite format 3\0")
-        || head[..read].starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
-        || path.extension().is_some_and(|ending| ending == "nsys-rep" || ending == "qdrep")
 }
 
 /// Width and colours for the terminal that stdout is, if it is one.

@@ -283,6 +283,16 @@ fn intervals_of_no_length_are_kept_and_take_no_time() {
     assert_eq!(answers.report.rank_times[0].span_ns, 0);
 }
 
+/// The tables whose rows have times.
+const TIMED: [&str; 6] = [
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "NVTX_EVENTS",
+];
+
 /// A row that claims a century, or a day, is not believed; if all do, no sum overflows.
 #[test]
 fn enormous_intervals_hide_nothing() {
@@ -296,14 +306,7 @@ fn enormous_intervals_hide_nothing() {
         let all = |table: &str| {
             Answers::of(&damaged(&format!("UPDATE {table} SET \"end\" = \"start\" + ({length})")))
         };
-        for table in [
-            "CUPTI_ACTIVITY_KIND_KERNEL",
-            "CUPTI_ACTIVITY_KIND_MEMCPY",
-            "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-            "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-            "CUPTI_ACTIVITY_KIND_RUNTIME",
-            "NVTX_EVENTS",
-        ] {
+        for table in TIMED {
             all(table);
         }
         // Streams without numbers contradict nothing.
@@ -312,14 +315,7 @@ fn enormous_intervals_hide_nothing() {
         )));
     }
     // As far apart as clocks allow, one table from the others and each from itself.
-    for table in [
-        "CUPTI_ACTIVITY_KIND_KERNEL",
-        "CUPTI_ACTIVITY_KIND_MEMCPY",
-        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-        "CUPTI_ACTIVITY_KIND_RUNTIME",
-        "NVTX_EVENTS",
-    ] {
+    for table in TIMED {
         for (low, high) in [("1 << 60", "1 << 60"), ("1 << 60", "0"), ("-(1 << 60)", "-(1 << 60)")]
         {
             let far = Answers::of(&damaged(&format!(

@@ -29,6 +29,11 @@ impl Threads {
         Self::new(self.0.div_ceil(parts.clamp(1, self.0)))
     }
 
+    /// As many for a pass over many rows, one for few: these are done before another has begun.
+    pub(crate) fn for_rows(self, rows: usize) -> Self {
+        if rows < WORTH_SHARING { Self(1) } else { self }
+    }
+
     /// Runs two questions that know nothing of each other side by side.
     pub(crate) fn join<A: Send, B>(
         self,
@@ -116,7 +121,7 @@ impl Threads {
         length: usize,
         work: impl Fn(std::ops::Range<usize>) -> T + Sync,
     ) -> Vec<T> {
-        let parts = if length < WORTH_SHARING { 1 } else { self.0 };
+        let parts = self.for_rows(length).0;
         self.map(parts, |part| work(length * part / parts..length * (part + 1) / parts))
     }
 
@@ -126,7 +131,7 @@ impl Threads {
         length: usize,
         value: impl Fn(usize) -> T + Sync,
     ) -> Vec<T> {
-        if self.0 == 1 || length < WORTH_SHARING {
+        if self.for_rows(length).0 == 1 {
             return (0..length).map(value).collect();
         }
         let mut column = vec![T::default(); length];
@@ -145,7 +150,7 @@ impl Threads {
     }
 }
 
-/// Fewer rows than this are done before another thread has begun.
+/// Fewer rows than this are not worth a second thread.
 const WORTH_SHARING: usize = 1 << 16;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nsyscope::{Error, ErrorKind};
 
-use crate::args::{Args, Command, DeploymentSource, ModelSource, Rules, StepSource};
+use crate::args::{Args, Command, Comparing, DeploymentSource, ModelSource, Rules, StepSource};
 use crate::output;
 
 /// Refuses targets that cannot be written, before anything is read, and those that must not be.
@@ -29,9 +29,7 @@ pub(super) fn spare(args: &Args) -> Result<()> {
         }
         Command::Compare(command) => {
             read.runs(&command.runs);
-            read.runs(&command.how.also_base);
-            read.runs(&command.how.also_new);
-            read.0.extend(command.how.thresholds.as_deref());
+            read.comparing(&command.how);
             read.model(&command.model);
             read.steps(&command.steps);
         }
@@ -44,9 +42,7 @@ pub(super) fn spare(args: &Args) -> Result<()> {
         }
         Command::Plot(command) => {
             read.runs(&command.captures);
-            read.runs(&command.how.also_base);
-            read.runs(&command.how.also_new);
-            read.0.extend(command.how.thresholds.as_deref());
+            read.comparing(&command.how);
             read.model(&command.model);
             read.steps(&command.source);
         }
@@ -101,6 +97,12 @@ impl<'a> Files<'a> {
         for text in paths.iter().filter_map(|path| path.to_str()) {
             self.0.extend(text.split(',').map(Path::new));
         }
+    }
+
+    fn comparing(&mut self, how: &'a Comparing) {
+        self.runs(&how.also_base);
+        self.runs(&how.also_new);
+        self.0.extend(how.thresholds.as_deref());
     }
 
     fn model(&mut self, source: &'a ModelSource) {

@@ -69,7 +69,11 @@ const MANY: usize = 1 << 15;
 
 impl Durations {
     pub(crate) fn push(&mut self, ns: i64) {
-        self.total_ns = self.total_ns.wrapping_add(ns);
+        self.total_ns = self.total_ns.saturating_add(ns);
+        self.insert(ns);
+    }
+
+    fn insert(&mut self, ns: i64) {
         match usize::try_from(ns).ok().and_then(|ns| self.counts.get_mut(ns)) {
             Some(count) if *count < u32::MAX => *count += 1,
             _ => {
@@ -102,18 +106,16 @@ impl Durations {
         if self.counts.is_empty() && !other.counts.is_empty() {
             self.count();
         }
-        self.total_ns = self.total_ns.wrapping_add(other.total_ns);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
         for (ns, (sum, more)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
             match sum.checked_add(*more) {
                 Some(both) => *sum = both,
                 None => other.rest.extend(std::iter::repeat_n(ns as i64, *more as usize)),
             }
         }
-        let total = self.total_ns;
         for ns in other.rest {
-            self.push(ns);
+            self.insert(ns);
         }
-        self.total_ns = total;
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -37,7 +37,7 @@ pub use kernels::{Geometry, KernelName, KernelTable};
 pub use memory::{CopyDirection, MemcpyTable, MemoryKind, MemsetTable};
 pub use metadata::Metadata;
 pub use nvtx::{NvtxKind, NvtxTable};
-pub use open::{Capture, OpenOptions, Progress};
+pub use open::{Capture, OpenOptions, Progress, is_capture};
 pub use schema::{Schema, Table};
 pub use shapes::{BlockShape, SmLimits};
 pub use sync::{SyncKind, SyncTable};

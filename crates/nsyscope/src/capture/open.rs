@@ -110,6 +110,26 @@ impl std::fmt::Debug for Capture {
 pub(super) const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Whether a file is, or wraps, a database: by its first bytes, or as a report of nsys by its name.
+pub fn is_capture(path: &Path) -> bool {
+    let mut head = Vec::with_capacity(SQLITE_MAGIC.len());
+    // Of what cannot be read the name alone says something.
+    let _ = File::open(path)
+        .and_then(|file| file.take(SQLITE_MAGIC.len() as u64).read_to_end(&mut head));
+    content(path, &head).is_some()
+}
+
+fn content(path: &Path, head: &[u8]) -> Option<Content> {
+    if head.starts_with(SQLITE_MAGIC) {
+        return Some(Content::Sqlite);
+    }
+    if head.starts_with(&ZSTD_MAGIC) {
+        return Some(Content::Zstd);
+    }
+    let report = path.extension().is_some_and(|ending| ending == "nsys-rep" || ending == "qdrep");
+    report.then_some(Content::NsysReport)
+}
+
 /// What a file is, by its first bytes.
 enum Content {
     Sqlite,
@@ -182,6 +202,7 @@ impl Capture {
                 .with_source(error)
         })?;
         schema.require_nsys()?;
+        let threads = options.threads_or_cores();
         let source = Source {
             path: path.to_owned(),
             database,
@@ -189,8 +210,8 @@ impl Capture {
             snapshot: None,
             size_bytes,
             progress: options.progress.clone(),
-            threads: options.threads_or_cores(),
-            reading: options.threads_or_cores(),
+            threads,
+            reading: threads,
         };
         Ok(Self { source, connection, schema })
     }
@@ -439,12 +460,6 @@ fn identify(path: &Path) -> Result<(Content, Snapshot)> {
     let snapshot = Snapshot::take(path, &metadata).map_err(unreadable)?;
     let mut head = Vec::with_capacity(512);
     File::open(path).and_then(|file| file.take(512).read_to_end(&mut head)).map_err(unreadable)?;
-    if head.starts_with(SQLITE_MAGIC) {
-        return Ok((Content::Sqlite, snapshot));
-    }
-    if head.starts_with(&ZSTD_MAGIC) {
-        return Ok((Content::Zstd, snapshot));
-    }
     if head.starts_with(b"version https://git-lfs") {
         return Err(Error::new(
             ErrorKind::NotACapture,
@@ -452,10 +467,10 @@ fn identify(path: &Path) -> Result<(Content, Snapshot)> {
         )
         .with_hint("fetch the content with `git lfs pull`"));
     }
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    if matches!(extension, "nsys-rep" | "qdrep") {
-        return Ok((Content::NsysReport, snapshot));
+    if let Some(content) = content(path, &head) {
+        return Ok((content, snapshot));
     }
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let (what, hint) = if head.starts_with(&[0x1f, 0x8b]) {
         ("a gzip file", "decompress it with `gunzip`, or recompress with `zstd`")
     } else if extension == "qdstrm" {

@@ -20,9 +20,6 @@ const OVERRUN_SLACK_NS: i64 = 20_000;
 /// delay is 3.4 µs.
 const LAUNCH_SLACK_NS: i64 = 10_000;
 
-/// Tables of fewer rows are not worth a second thread.
-const SHARED: usize = 1 << 16;
-
 /// If more than one in this many activities starts before its launch, the clocks disagree.
 const CLOCK_OFFSET_SHARE: usize = 50;
 
@@ -87,11 +84,7 @@ pub(crate) fn set_apart<T: ActivityTable + Sync>(
         rows
     };
     let misplaced = || (outside(table.columns(), api), Early::find(table.columns(), api));
-    let (contradicted, (outside, early)) = if count < SHARED {
-        (contradicted(), misplaced())
-    } else {
-        threads.join(contradicted, misplaced)
-    };
+    let (contradicted, (outside, early)) = threads.for_rows(count).join(contradicted, misplaced);
     for row in outside {
         mark(row, Code::OutsideCapture);
     }

@@ -9,13 +9,12 @@ use crate::analysis::{
     ActivityKind, Call, Classes, CollectiveRow, Collectives, Message, NvtxMessages,
 };
 use crate::attribute::Attribution;
-use crate::capture::NONE;
 use crate::cost::{Collective, CollectiveKind, CostModel, forced_link, forced_protocol};
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
 use crate::model::Provenance;
 use crate::run::Run;
-use crate::segment::{PhaseKey, RankSteps, Step, Steps};
+use crate::segment::{PhaseKey, RankSteps, Step, Steps, kernel_steps};
 
 use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 
@@ -242,18 +241,10 @@ fn keys_of_calls(
     matched: &Collectives,
     only: Option<u32>,
 ) -> Vec<Option<PhaseKey>> {
-    // By capture, as each kernel is one rank's: its step, an index into that rank's steps.
-    let mut step_of: Vec<Vec<u32>> =
-        run.traces().iter().map(|trace| vec![NONE; trace.kernels().len()]).collect();
+    let step_of = kernel_steps(run, steps);
     let mut of_rank: Vec<Option<&RankSteps>> = vec![None; run.ranks().len()];
     for rank in &steps.ranks {
         of_rank[rank.rank as usize] = Some(rank);
-        let of_kernel = &mut step_of[run.ranks()[rank.rank as usize].file];
-        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
-            if activity.table == ActivityKind::Kernel {
-                of_kernel[activity.row as usize] = step;
-            }
-        }
     }
     let key = |call: Call<'_>| {
         let member = call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;

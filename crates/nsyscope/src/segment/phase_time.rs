@@ -122,21 +122,18 @@ pub(crate) fn all_ranks(ranks: &[BTreeMap<PhaseKey, PhaseTime>]) -> BTreeMap<Pha
     out
 }
 
-/// For every rank, the step of each kernel of its capture (an index into the rank's steps);
-/// [`NONE`] where the kernel is another rank's or in no step.
+/// For every capture, the step of each of its kernels, an index into the steps of the kernel's own
+/// rank; [`NONE`] where it is in no step.
 pub fn kernel_steps(run: &Run, steps: &Steps) -> Vec<Vec<u32>> {
-    steps
-        .ranks
-        .iter()
-        .map(|rank| {
-            let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
-            let mut out = vec![NONE; trace.kernels().len()];
-            for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
-                if activity.table == crate::analysis::ActivityKind::Kernel {
-                    out[activity.row as usize] = step;
-                }
+    let mut out: Vec<Vec<u32>> =
+        run.traces().iter().map(|trace| vec![NONE; trace.kernels().len()]).collect();
+    for rank in &steps.ranks {
+        let of_kernel = &mut out[run.ranks()[rank.rank as usize].file];
+        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
+            if activity.table == crate::analysis::ActivityKind::Kernel {
+                of_kernel[activity.row as usize] = step;
             }
-            out
-        })
-        .collect()
+        }
+    }
+    out
 }

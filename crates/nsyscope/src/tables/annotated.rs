@@ -11,7 +11,7 @@ use crate::report::{
     DeploymentSection, KnownMessages, OpSection, ReportOptions, ResolvedModel, op_rows,
 };
 use crate::run::Run;
-use crate::segment::{Layer, PhaseKey, RankSteps, Step, Steps, kernel_steps};
+use crate::segment::{Layer, PhaseKey, RankSteps, Step, Steps};
 
 /// A run's activities with their categories, steps, layers, operations and collectives, from which
 /// tables and traces are written.
@@ -187,7 +187,7 @@ impl<'a> Annotated<'a> {
         self.known.message(call)
     }
 
-    /// For each of the steps' ranks, the step and layer of each row of its kernel table.
+    /// For each of the steps' ranks, the activity that each row of its kernel table is.
     pub(super) fn places(&self) -> Places<'_> {
         let index = self.steps.ranks.iter().map(|rank| {
             let trace = &self.run.traces()[self.run.ranks()[rank.rank as usize].file];
@@ -199,11 +199,7 @@ impl<'a> Annotated<'a> {
             }
             out
         });
-        Places {
-            all: self,
-            step_of: kernel_steps(self.run, &self.steps),
-            index_of: index.collect(),
-        }
+        Places { all: self, index_of: index.collect() }
     }
 }
 
@@ -216,7 +212,6 @@ fn layer_of(layers: &[Layer], index: usize) -> Option<u32> {
 /// Where the kernels of each rank's table are.
 pub(super) struct Places<'a> {
     all: &'a Annotated<'a>,
-    step_of: Vec<Vec<u32>>,
     index_of: Vec<Vec<u32>>,
 }
 
@@ -228,7 +223,8 @@ impl Places<'_> {
     /// The step of a kernel.
     pub(super) fn step(&self, rank: u32, row: u32) -> Option<&Step> {
         let (at, found) = self.at(rank)?;
-        found.steps.get(self.step_of[at][row as usize] as usize)
+        let step = *found.step_of().get(self.index_of[at][row as usize] as usize)?;
+        found.steps.get(step as usize)
     }
 
     /// The layer of a kernel.
