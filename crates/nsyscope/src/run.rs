@@ -181,8 +181,15 @@ fn active_streams(trace: &Trace) -> impl Iterator<Item = usize> {
         trace.memsets().stream(),
         trace.graphs().stream(),
     ] {
-        for &stream in streams {
-            active[stream as usize] = true;
+        let parts = trace.threads_at_work().ranges(streams.len(), |range| {
+            let mut active = vec![false; trace.streams().len()];
+            for &stream in &streams[range] {
+                active[stream as usize] = true;
+            }
+            active
+        });
+        for part in parts {
+            active.iter_mut().zip(part).for_each(|(active, more)| *active |= more);
         }
     }
     active.into_iter().enumerate().filter(|(_, active)| *active).map(|(stream, _)| stream)

@@ -38,7 +38,7 @@ pub struct WallClock {
     /// nothing below is in use.
     lone: Option<(i64, u32)>,
     /// Ends and classes of what runs now.
-    running: BinaryHeap<Reverse<(i64, u32)>>,
+    running: Running,
     /// How many activities of each class run now.
     count: Vec<u32>,
     /// The classes of which any runs now.
@@ -46,14 +46,63 @@ pub struct WallClock {
     alone_ns: Vec<i64>,
     /// Time during which exactly one activity ran, by its class.
     single: Vec<i64>,
-    /// Time during which `depth > 1` activities ran, and each class's part of it times `depth`.
-    shared: FxHashMap<u32, Shared>,
+    /// Time during which `depth > 1` activities ran, and each class's part of it times `depth`; by
+    /// depth, as long as that is below [`SHALLOW`].
+    shared: Vec<Shared>,
+    deep: FxHashMap<usize, Shared>,
 }
 
-#[derive(Debug, Default)]
+/// Kernels of one rank run beside each other in twos and threes.
+const SHALLOW: usize = 32;
+
+#[derive(Clone, Debug, Default)]
 struct Shared {
     time_ns: i64,
-    parts: FxHashMap<u32, i128>,
+    /// By class; few run beside each other.
+    parts: Vec<(u32, i128)>,
+}
+
+impl Shared {
+    fn add(&mut self, class: u32, part: i128) {
+        match self.parts.iter_mut().find(|(known, _)| *known == class) {
+            Some((_, sum)) => *sum += part,
+            None => self.parts.push((class, part)),
+        }
+    }
+}
+
+/// What runs at one time: its ends in order.
+#[derive(Debug, Default)]
+struct Running {
+    /// The latest end first; a few, which need no heap.
+    few: Vec<(i64, u32)>,
+    many: BinaryHeap<Reverse<(i64, u32)>>,
+}
+
+impl Running {
+    fn len(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
+
+    fn push(&mut self, end: i64, class: u32) {
+        if self.few.len() == SHALLOW {
+            self.many.push(Reverse((end, class)));
+            return;
+        }
+        let sooner = self.few.iter().rev().take_while(|(other, _)| *other < end).count();
+        self.few.insert(self.few.len() - sooner, (end, class));
+    }
+
+    /// Takes off what ends first, if that is by `time`.
+    fn pop(&mut self, time: i64) -> Option<(i64, u32)> {
+        let first = self.few.last().copied();
+        if let Some(&Reverse(other)) = self.many.peek()
+            && first.is_none_or(|(end, _)| other.0 < end)
+        {
+            return if other.0 <= time { self.many.pop().map(|Reverse(of)| of) } else { None };
+        }
+        first.filter(|(end, _)| *end <= time).and_then(|_| self.few.pop())
+    }
 }
 
 impl WallClock {
@@ -66,12 +115,13 @@ impl WallClock {
             busy_ns: 0,
             idle_ns: 0,
             lone: None,
-            running: BinaryHeap::new(),
+            running: Running::default(),
             count: vec![0; classes],
             present: Vec::new(),
             alone_ns: vec![0; classes],
             single: vec![0; classes],
-            shared: FxHashMap::default(),
+            shared: Vec::new(),
+            deep: FxHashMap::default(),
         }
     }
 
@@ -83,7 +133,7 @@ impl WallClock {
             self.now = start;
         }
         self.end = self.end.max(end);
-        if self.running.is_empty() && self.alone_until(start) {
+        if self.running.len() == 0 && self.alone_until(start) {
             self.idle_ns += start - self.now;
             self.now = start;
             self.lone = (start < end).then_some((end, class));
@@ -117,17 +167,16 @@ impl WallClock {
         if *count == 1 {
             self.present.push(class);
         }
-        self.running.push(Reverse((end, class)));
+        self.running.push(end, class);
     }
 
     /// Moves on to `time`; what ends before it is taken off.
     fn advance(&mut self, time: i64) {
-        while let Some(&Reverse((end, class))) = self.running.peek() {
-            if end > time {
-                break;
-            }
-            self.pass(end);
-            self.running.pop();
+        // What ends is counted until then.
+        let mut depth = self.running.len();
+        while let Some((end, class)) = self.running.pop(time) {
+            self.pass(end, depth);
+            depth -= 1;
             let count = &mut self.count[class as usize];
             *count -= 1;
             if *count == 0
@@ -136,17 +185,16 @@ impl WallClock {
                 self.present.swap_remove(at);
             }
         }
-        self.pass(time);
+        self.pass(time, depth);
     }
 
-    /// Shares out the time from now until `time`, during which nothing changes.
-    fn pass(&mut self, time: i64) {
+    /// Shares out the time from now until `time`, during which `depth` activities run.
+    fn pass(&mut self, time: i64, depth: usize) {
         let length = time - self.now;
         if length <= 0 {
             return;
         }
         self.now = time;
-        let depth = self.running.len() as u32;
         if depth == 0 {
             self.idle_ns += length;
             return;
@@ -157,11 +205,16 @@ impl WallClock {
             self.single[*only as usize] += length;
             return;
         }
-        let shared = self.shared.entry(depth).or_default();
+        if depth >= self.shared.len() && depth < SHALLOW {
+            self.shared.resize(depth + 1, Shared::default());
+        }
+        let shared = match self.shared.get_mut(depth) {
+            Some(shared) => shared,
+            None => self.deep.entry(depth).or_default(),
+        };
         shared.time_ns += length;
         for &class in &self.present {
-            *shared.parts.entry(class).or_default() +=
-                i128::from(length) * i128::from(self.count[class as usize]);
+            shared.add(class, i128::from(length) * i128::from(self.count[class as usize]));
         }
     }
 
@@ -174,11 +227,12 @@ impl WallClock {
                 ..WallTime::default()
             };
         };
-        if !self.alone_until(self.end) || !self.running.is_empty() {
+        if !self.alone_until(self.end) || self.running.len() > 0 {
             self.advance(self.end);
         }
         let mut exposed_ns = std::mem::take(&mut self.single);
-        let mut depths: Vec<(u32, Shared)> = std::mem::take(&mut self.shared).into_iter().collect();
+        let shallow = std::mem::take(&mut self.shared).into_iter().enumerate();
+        let mut depths: Vec<(usize, Shared)> = shallow.chain(self.deep.drain()).collect();
         depths.sort_unstable_by_key(|(depth, _)| *depth);
         for (depth, shared) in depths {
             for (class, part) in shares(shared, depth) {
@@ -198,8 +252,8 @@ impl WallClock {
 
 /// Whole nanoseconds for each class that sum to the time exactly: the largest remainders,
 /// then the lowest classes, get the nanoseconds that do not divide.
-fn shares(shared: Shared, depth: u32) -> Vec<(u32, i64)> {
-    let depth = i128::from(depth);
+fn shares(shared: Shared, depth: usize) -> Vec<(u32, i64)> {
+    let depth = depth as i128;
     let mut parts: Vec<(u32, i64, i128)> = shared
         .parts
         .into_iter()

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::NONE;
-use super::intern::Interner;
+use super::intern::{Interner, Key};
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{Cell, Row, RowSink, Whole, scan};
@@ -120,6 +120,18 @@ pub(crate) struct StreamKey {
     pub(crate) device: i64,
     pub(crate) context: i64,
     pub(crate) stream: i64,
+}
+
+impl Key for StreamKey {
+    #[inline]
+    fn mixed(&self) -> u64 {
+        let [device, context, stream] =
+            [self.device, self.context, self.stream].map(i64::cast_unsigned);
+        self.global_pid.cast_unsigned()
+            ^ device.rotate_left(8)
+            ^ context.rotate_left(16)
+            ^ stream.rotate_left(48)
+    }
 }
 
 /// What was wrong with the rows of a table.

@@ -8,9 +8,9 @@ use super::intern::Interner;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{Row, RowSink, Whole, scan};
-use super::trace::Trace;
 use crate::Result;
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 
 /// Every CUDA runtime and driver call that was traced, in order of start.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +71,9 @@ impl ApiTable {
     }
 
     /// Sorts by start and drops rows that repeat another exactly.
-    pub(crate) fn tidy(&mut self, table: &str, health: &mut Health) {
-        if !self.start.is_sorted() {
+    pub(crate) fn tidy(&mut self, table: &str, threads: Threads, health: &mut Health) {
+        let (sorted, mut ties) = self.ties(threads);
+        if !sorted {
             let mut order: Vec<u32> = (0..self.len() as u32).collect();
             order.sort_unstable_by_key(|&i| (self.start[i as usize], i));
             self.keep(&order);
@@ -82,17 +83,17 @@ impl ApiTable {
                 1,
                 "rows were not in order of start; they were sorted, no figure is affected",
             );
+            (_, ties) = self.ties(threads);
         }
         let mut doubled = Vec::new();
         let key = |i: usize| (self.end[i], self.thread[i], self.correlation[i], self.name[i]);
-        let mut first = 0;
-        // Of all that nsys writes few begin at one instant.
+        let (mut first, mut last) = (0, 0);
         let mut many = FxHashSet::default();
-        for row in 1..self.len() {
-            if self.start[row] != self.start[first] {
-                first = row;
-                continue;
+        for row in ties {
+            if row - 1 != last {
+                first = row - 1;
             }
+            last = row;
             let known = if row - first < FEW {
                 (first..row).any(|other| key(other) == key(row))
             } else {
@@ -115,6 +116,24 @@ impl ApiTable {
             note_doubled(table, doubled.len() as u64, health);
         }
     }
+
+    /// Whether rows are in order of start, and those that start when the one before does: of all
+    /// that nsys writes few.
+    fn ties(&self, threads: Threads) -> (bool, Vec<usize>) {
+        let parts = threads.ranges(self.len().saturating_sub(1), |range| {
+            let (mut sorted, mut ties) = (true, Vec::new());
+            for row in range {
+                let (before, start) = (self.start[row], self.start[row + 1]);
+                sorted &= before <= start;
+                if before == start {
+                    ties.push(row + 1);
+                }
+            }
+            (sorted, ties)
+        });
+        let sorted = parts.iter().all(|(sorted, _)| *sorted);
+        (sorted, parts.into_iter().flat_map(|(_, ties)| ties).collect())
+    }
 }
 
 /// The rows of the table of calls by thread, each thread's in order of start.
@@ -125,9 +144,10 @@ pub(crate) struct CallsByThread {
 }
 
 impl CallsByThread {
-    pub(crate) fn new(trace: &Trace) -> Self {
-        let threads = trace.api().thread();
-        let mut bounds = vec![0; trace.threads().len() + 1];
+    /// `count` is that of all threads.
+    pub(crate) fn new(api: &ApiTable, count: usize) -> Self {
+        let threads = api.thread();
+        let mut bounds = vec![0; count + 1];
         for &thread in threads {
             bounds[thread as usize + 1] += 1;
         }
@@ -148,6 +168,46 @@ impl CallsByThread {
     pub(crate) fn of(&self, thread: u32) -> &[u32] {
         let thread = thread as usize;
         &self.rows[self.bounds[thread]..self.bounds[thread + 1]]
+    }
+}
+
+/// Where among each thread's calls was looked last.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor(Vec<usize>);
+
+impl Cursor {
+    /// How many of a thread's `rows` lie before what is looked for, as [`slice::partition_point`]:
+    /// in steps that double from where it was last, as a binary search over all of them misses the
+    /// cache each time.
+    pub(crate) fn find(
+        &mut self,
+        thread: u32,
+        rows: &[u32],
+        before: impl Fn(u32) -> bool,
+    ) -> usize {
+        let thread = thread as usize;
+        if thread >= self.0.len() {
+            self.0.resize(thread + 1, 0);
+        }
+        let last = &mut self.0[thread];
+        let (mut low, mut high) = (*last, *last);
+        let mut step = 8;
+        if rows.get(low).is_some_and(|&at| before(at)) {
+            while rows.get(high).is_some_and(|&at| before(at)) {
+                low = high;
+                high += step;
+                step *= 2;
+            }
+        } else {
+            while low > 0 && rows.get(low).is_none_or(|&at| !before(at)) {
+                high = low;
+                low = low.saturating_sub(step);
+                step *= 2;
+            }
+        }
+        let high = high.min(rows.len());
+        *last = low + rows[low.min(high)..high].partition_point(|&at| before(at));
+        *last
     }
 }
 
@@ -314,6 +374,8 @@ impl Whole<ApiSink> for Calls {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -334,6 +396,23 @@ mod tests {
             ("cudaStreamWaitEvent_v3020", ApiKind::Other),
         ] {
             assert_eq!(ApiName::new(name).kind, expected, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_cursor_finds_what_a_search_does(
+            mut rows in prop::collection::vec(0u32..500, 0..200),
+            asked in prop::collection::vec((0u32..2, 0u32..520), 1..50),
+        ) {
+            rows.sort_unstable();
+            rows.dedup();
+            let mut cursor = Cursor::default();
+            for (thread, row) in asked {
+                let known = if thread == 0 { &rows[..] } else { &rows[..rows.len() / 2] };
+                let found = cursor.find(thread, known, |at| at < row);
+                prop_assert_eq!(found, known.partition_point(|&at| at < row));
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::NONE;
 use super::activity::ActivityColumns;
-use super::api::{ApiKind, CallsByThread};
+use super::api::{ApiKind, ApiTable, CallsByThread, Cursor};
+use super::nvtx::NvtxTable;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
 use crate::text::count;
@@ -13,16 +14,7 @@ pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     graphs(trace, &mut health);
     if options.api {
         launches(trace, &mut health);
-        let ranges = || {
-            let mut noted = Health::default();
-            if options.nvtx {
-                ranges_without_calls(trace, &mut noted);
-            }
-            noted
-        };
-        let (ranges, ()) =
-            trace.threads_at_work().join(ranges, || launches_without_work(trace, &mut health));
-        health.merge(&ranges);
+        launches_without_work(trace, &mut health);
     }
     if trace.gpus().is_empty() && trace.activity_count() > 0 {
         health.note(
@@ -132,6 +124,14 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
         })
         .collect();
     let ends: Vec<bool> = names.iter().map(|n| n.base().ends_with("StreamEndCapture")).collect();
+    // What matters of a call, by its name; nearly all are others or launches that are joined.
+    let matters: Vec<bool> = names
+        .iter()
+        .zip(begins.iter().zip(&ends))
+        .map(|(name, (begins, ends))| {
+            *begins || *ends || matches!(name.kind, ApiKind::LaunchKernel | ApiKind::LaunchGraph)
+        })
+        .collect();
     let processes = trace.processes().len();
     let process_of: Vec<usize> =
         trace.threads().iter().map(|thread| thread.process as usize).collect();
@@ -151,8 +151,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             last_end[process] = last_end[process].max(table.end()[row]);
             let launch = table.launch()[row];
             if launch != NONE {
+                // Joined within the process, so that the call is one of the same.
                 joined[launch as usize] = true;
-                let process = process_of(launch as usize);
                 last_joined[process] = last_joined[process].max(Some(launch));
             }
         }
@@ -171,6 +171,9 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
     let (mut graph_launches, mut graphs_lost) = (0u64, 0u64);
     for row in 0..api.len() {
         let name = api.name()[row] as usize;
+        if !matters[name] {
+            continue;
+        }
         let process = process_of(row);
         if begins[name] {
             open[process] += 1;
@@ -218,23 +221,27 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
 }
 
 /// Ranges that are long enough to hold CUDA calls and hold none show that rows were lost.
-fn ranges_without_calls(trace: &Trace, health: &mut Health) {
+pub(super) fn ranges_without_calls(
+    api: &ApiTable,
+    nvtx: &NvtxTable,
+    by_thread: &CallsByThread,
+) -> Health {
     const LONG_NS: i64 = 1_000_000;
-    let api = trace.api();
-    // A scheduler's process or thread may write ranges and never call CUDA.
-    let by_thread = CallsByThread::new(trace);
-    let nvtx = trace.nvtx();
+    let mut health = Health::default();
     let (mut long, mut empty) = (0u64, 0u64);
+    let mut cursor = Cursor::default();
     for row in 0..nvtx.len() {
         let (start, end) = (nvtx.start()[row], nvtx.end()[row]);
         if end == i64::MAX || end - start < LONG_NS || nvtx.domain(row).is_some() {
             continue;
         }
-        let calls = by_thread.of(nvtx.thread()[row]);
+        // A scheduler's process or thread may write ranges and never call CUDA.
+        let thread = nvtx.thread()[row];
+        let calls = by_thread.of(thread);
         if calls.is_empty() {
             continue;
         }
-        let first = calls.partition_point(|&call| api.start()[call as usize] < start);
+        let first = cursor.find(thread, calls, |call| api.start()[call as usize] < start);
         long += 1;
         empty += u64::from(calls.get(first).is_none_or(|&call| api.start()[call as usize] > end));
     }
@@ -250,4 +257,5 @@ fn ranges_without_calls(trace: &Trace, health: &mut Health) {
             ),
         );
     }
+    health
 }

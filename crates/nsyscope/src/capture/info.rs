@@ -54,10 +54,13 @@ pub struct TableInfo {
 }
 
 /// Tables with more row ids than this are not counted: `info` answers at once, however large the file.
-const COUNT_UP_TO: u64 = 2_000_000;
+const COUNT_UP_TO: u64 = 500_000;
 
-/// Ranks are looked for among this many rows at either end of the kernel table.
-const RANK_SAMPLE: i64 = 200_000;
+/// Ranks are looked for in so many places of a table, evenly from its first row to its last,
+const RANK_PLACES: i64 = 16;
+
+/// and among so many rows at each.
+const RANK_ROWS: i64 = 4096;
 
 /// A process and device that ran kernels or whole graphs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -120,7 +123,8 @@ impl Capture {
             let mut rows_estimated = false;
             if let Some(table) = spelled {
                 let quoted = quote(&table.name);
-                rows = self.row_id_span(table)?.filter(|&span| span > COUNT_UP_TO);
+                let span = |(first, last): (i64, i64)| last.abs_diff(first).saturating_add(1);
+                rows = self.row_ids(table)?.map(span).filter(|&span| span > COUNT_UP_TO);
                 rows_estimated = rows.is_some();
                 if !rows_estimated {
                     self.each_row(&table.name, &format!("SELECT count(*) FROM {quoted}"), |row| {
@@ -187,25 +191,21 @@ impl Capture {
         })
     }
 
-    /// The number of row ids between the first and the last; `None` for an empty table or a view.
-    fn row_id_span(&self, table: &Table) -> Result<Option<u64>> {
-        let mut span = None;
+    /// The first and the last row id; `None` for an empty table or a view.
+    fn row_ids(&self, table: &Table) -> Result<Option<(i64, i64)>> {
+        let mut ids = None;
         if table.has_rowid {
             let quoted = quote(&table.name);
             // Two queries: SQLite answers each from one end of the tree.
             let sql = format!(
-                "SELECT (SELECT max(_rowid_) FROM {quoted}), (SELECT min(_rowid_) FROM {quoted})"
+                "SELECT (SELECT min(_rowid_) FROM {quoted}), (SELECT max(_rowid_) FROM {quoted})"
             );
             self.each_row(&table.name, &sql, |row| {
-                if let (Some(high), Some(low)) =
-                    (row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?)
-                {
-                    span = Some(high.abs_diff(low).saturating_add(1));
-                }
+                ids = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
                 Ok(())
             })?;
         }
-        Ok(span)
+        Ok(ids)
     }
 
     fn rank_infos(&self, gpus: &Gpus) -> Result<Vec<RankInfo>> {
@@ -215,20 +215,23 @@ impl Capture {
             let (device, process) =
                 (table.column_or_null("deviceId"), table.column_or_null("globalPid"));
             let quoted = quote(name);
-            let sql = if table.has_rowid {
-                format!(
-                    "SELECT DISTINCT {device}, {process} FROM {quoted} WHERE _rowid_ \
-                     <= (SELECT min(_rowid_) + {RANK_SAMPLE} FROM {quoted}) OR _rowid_ \
-                     >= (SELECT max(_rowid_) - {RANK_SAMPLE} FROM {quoted})"
-                )
-            } else {
-                format!("SELECT DISTINCT {device}, {process} FROM {quoted}")
+            let distinct = format!("SELECT DISTINCT {device}, {process} FROM {quoted}");
+            let mut find = |sql: &str| {
+                self.each_row(name, sql, |row| {
+                    let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
+                    places.push((int(0), int(1)));
+                    Ok(())
+                })
             };
-            self.each_row(name, &sql, |row| {
-                let int = |i: usize| row.get::<_, Option<i64>>(i).ok().flatten();
-                places.push((int(0), int(1)));
-                Ok(())
-            })?;
+            let Some((first, last)) = self.row_ids(table)? else {
+                if !table.has_rowid {
+                    find(&distinct)?;
+                }
+                continue;
+            };
+            for (from, to) in sampled(first, last) {
+                find(&format!("{distinct} WHERE _rowid_ BETWEEN {from} AND {to}"))?;
+            }
         }
         places.sort_unstable();
         places.dedup();
@@ -248,5 +251,36 @@ impl Capture {
                     .map(|(index, _)| gpus.gpus[index].id),
             })
             .collect())
+    }
+}
+
+/// The row ids that are looked at, in ranges that ascend: all of few.
+fn sampled(first: i64, last: i64) -> Vec<(i64, i64)> {
+    let (low, span) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
+    if span <= i128::from(RANK_PLACES * RANK_ROWS) {
+        return vec![(first, last)];
+    }
+    let steps = i128::from(RANK_PLACES - 1);
+    (0..=steps)
+        .map(|step| {
+            let from = low + (span - i128::from(RANK_ROWS)) * step / steps;
+            (from as i64, (from + i128::from(RANK_ROWS) - 1) as i64)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_reach_from_the_first_row_to_the_last() {
+        assert_eq!(sampled(1, 65_536), [(1, 65_536)]);
+        for (first, last) in [(1, 65_537), (-7, 10_000_000), (i64::MIN, i64::MAX)] {
+            let found = sampled(first, last);
+            assert_eq!((found[0].0, found[found.len() - 1].1), (first, last));
+            assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            assert!(found.iter().all(|(from, to)| to - from == RANK_ROWS - 1));
+        }
     }
 }

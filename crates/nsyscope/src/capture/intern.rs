@@ -1,8 +1,8 @@
 //! Dense indices for values that repeat over millions of rows.
 
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use super::NONE;
 
@@ -17,16 +17,39 @@ pub(crate) struct Interner<K> {
 
 const RECENT: usize = 1024;
 
+/// A key that says in a few instructions where it was met last; [`Hash`] of an array or a struct
+/// takes longer than all else that is done for a row.
+pub(crate) trait Key: Copy + Eq + Hash {
+    /// A number that differs for most pairs of keys.
+    fn mixed(&self) -> u64;
+}
+
+impl Key for i64 {
+    #[inline]
+    fn mixed(&self) -> u64 {
+        self.cast_unsigned()
+    }
+}
+
+impl Key for [i64; 3] {
+    #[inline]
+    fn mixed(&self) -> u64 {
+        let [a, b, c] = self.map(i64::cast_unsigned);
+        a ^ b.rotate_left(20) ^ c.rotate_left(40)
+    }
+}
+
 impl<K> Default for Interner<K> {
     fn default() -> Self {
         Self { map: FxHashMap::default(), keys: Vec::new(), recent: [NONE; RECENT] }
     }
 }
 
-impl<K: Copy + Eq + Hash> Interner<K> {
+impl<K: Key> Interner<K> {
     #[inline]
     pub(crate) fn intern(&mut self, key: K) -> u32 {
-        let place = FxBuildHasher.hash_one(key) as usize % RECENT;
+        // The upper bits of a product depend on all of its factor.
+        let place = (key.mixed().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % RECENT;
         let recent = self.recent[place];
         if self.keys.get(recent as usize) == Some(&key) {
             return recent;

@@ -2,12 +2,10 @@
 //!
 //! Correlation ids are unique within a process only; joining on the id alone mixes ranks.
 
-use std::ops::Range;
-
 use rustc_hash::FxHashMap;
 
 use super::NONE;
-use super::api::{ApiKind, ApiName, ApiTable};
+use super::api::{ApiKind, ApiName, ApiTable, CallsByThread};
 use crate::parallel::Threads;
 
 /// Finds the API row of a process's correlation id.
@@ -76,27 +74,26 @@ fn rank(kind: ApiKind) -> u8 {
 }
 
 impl LaunchIndex {
-    /// Builds the index; `process_of_thread` maps thread indices to process indices.
+    /// Builds the index; `process_of_thread` maps thread indices to process indices, `rows` are those
+    /// of the calls.
     pub(crate) fn new(
         api: &ApiTable,
         names: &[ApiName],
         process_of_thread: &[u32],
         processes: usize,
+        rows: &CallsByThread,
         threads: Threads,
     ) -> Self {
         let ranks: Vec<u8> = names.iter().map(|name| rank(name.kind)).collect();
-        let calls = Calls { api, ranks: &ranks, process_of_thread };
-        let bounds = calls.bounds(processes, threads);
-        // A pass over all calls for each process is more work than one for all of them, but work
-        // that can be shared out.
-        if processes <= 2 * threads.count() {
-            let found = threads.map(processes, |process| {
-                let process = process as u32;
-                calls.index(process..process + 1, &bounds[process as usize..][..1])
-            });
-            return Self { processes: found.into_iter().flatten().collect() };
+        let mut threads_of = vec![Vec::new(); processes];
+        for (thread, &process) in (0..).zip(process_of_thread) {
+            threads_of[process as usize].push(thread);
         }
-        Self { processes: calls.index(0..processes as u32, &bounds) }
+        let found = threads.for_rows(api.len()).map(processes, |process| {
+            let rows = threads_of[process].iter().map(|&thread| rows.of(thread)).collect();
+            Calls { api, ranks: &ranks, rows }.index()
+        });
+        Self { processes: found }
     }
 
     /// The API row with this id in this process; [`NONE`] if there is none.
@@ -114,89 +111,61 @@ impl LaunchIndex {
     }
 }
 
-/// The lowest and highest id of a process, and how many of its calls have one.
-type Bounds = (u32, u32, usize);
-
-const NO_BOUNDS: Bounds = (u32::MAX, 0, 0);
-
-/// The calls that are indexed.
-#[derive(Clone, Copy)]
+/// The calls of one process.
 struct Calls<'a> {
     api: &'a ApiTable,
     /// By name, as [`rank`] has it.
     ranks: &'a [u8],
-    process_of_thread: &'a [u32],
+    /// Those of each thread.
+    rows: Vec<&'a [u32]>,
 }
 
 impl Calls<'_> {
-    /// The lowest and highest id of each process, and how many calls have one.
-    fn bounds(self, processes: usize, threads: Threads) -> Vec<Bounds> {
-        let parts = threads.ranges(self.api.len(), |range| {
-            let mut bounds = vec![NO_BOUNDS; processes];
-            let ids = self.api.correlation[range.clone()].iter().zip(&self.api.thread[range]);
-            for (&correlation, &thread) in ids.filter(|(correlation, _)| **correlation != NONE) {
-                let of = &mut bounds[self.process_of_thread[thread as usize] as usize];
-                *of = (of.0.min(correlation), of.1.max(correlation), of.2 + 1);
-            }
-            bounds
+    fn index(&self) -> ProcessIndex {
+        // The lowest and highest id, and how many calls have one.
+        let (mut low, mut high, mut count) = (u32::MAX, 0, 0u64);
+        self.each(|_, id| {
+            (low, high, count) = (low.min(id), high.max(id), count + 1);
         });
-        let mut bounds = vec![NO_BOUNDS; processes];
-        for (of, more) in parts.iter().flat_map(|part| (0..).zip(part)) {
-            let of: &mut Bounds = &mut bounds[of];
-            *of = (of.0.min(more.0), of.1.max(more.1), of.2 + more.2);
+        let span = u64::from(high.saturating_sub(low)) + 1;
+        // A quarter of a byte an id of the span, against some sixteen for each in a map.
+        if count > 0 && span <= 64 * count + 65_536 {
+            let mut ids = IdSet::new(low, high);
+            self.each(|_, id| ids.insert(id));
+            let mut rows = vec![NONE; ids.number()];
+            self.each(|row, id| {
+                if let Some(place) = ids.place(id) {
+                    self.prefer(row, &mut rows[place]);
+                }
+            });
+            return ProcessIndex::Dense { ids, rows };
         }
-        bounds
+        let mut map = FxHashMap::default();
+        self.each(|row, id| self.prefer(row, map.entry(id).or_insert(NONE)));
+        ProcessIndex::Sparse(map)
     }
 
-    /// The indices of a range of processes, whose bounds are given.
-    fn index(self, processes: Range<u32>, bounds: &[Bounds]) -> Vec<ProcessIndex> {
-        let api = self.api;
-        // Row, number among the processes, and id of each call that has one.
-        let calls = || {
-            api.correlation.iter().zip(&api.thread).enumerate().filter_map(
-                |(row, (&correlation, &thread))| {
-                    let process = self.process_of_thread[thread as usize];
-                    (correlation != NONE && processes.contains(&process))
-                        .then(|| (row, (process - processes.start) as usize, correlation))
-                },
-            )
-        };
-        let mut indexes: Vec<ProcessIndex> = bounds
-            .iter()
-            .map(|&(low, high, count)| {
-                let span = u64::from(high.saturating_sub(low)) + 1;
-                // A quarter of a byte an id of the span, against some sixteen for each in a map.
-                if count > 0 && span <= 64 * count as u64 + 65_536 {
-                    ProcessIndex::Dense { ids: IdSet::new(low, high), rows: Vec::new() }
-                } else {
-                    ProcessIndex::Sparse(FxHashMap::default())
-                }
-            })
-            .collect();
-        for (_, process, correlation) in calls() {
-            if let ProcessIndex::Dense { ids, .. } = &mut indexes[process] {
-                ids.insert(correlation);
+    /// Calls `take` with the row and id of each call that has an id.
+    fn each(&self, mut take: impl FnMut(u32, u32)) {
+        for &row in self.rows.iter().copied().flatten() {
+            let id = self.api.correlation[row as usize];
+            if id != NONE {
+                take(row, id);
             }
         }
-        for index in &mut indexes {
-            if let ProcessIndex::Dense { ids, rows } = index {
-                *rows = vec![NONE; ids.number()];
-            }
+    }
+
+    /// Of two calls with one id keeps the one that is more likely to launch, else the earlier one.
+    fn prefer(&self, row: u32, known: &mut u32) {
+        if *known == NONE {
+            *known = row;
+            return;
         }
-        for (row, process, correlation) in calls() {
-            let slot = match &mut indexes[process] {
-                ProcessIndex::Dense { ids, rows } => match ids.place(correlation) {
-                    Some(place) => &mut rows[place],
-                    None => continue,
-                },
-                ProcessIndex::Sparse(map) => map.entry(correlation).or_insert(NONE),
-            };
-            let rank_of = |row: usize| self.ranks[api.name[row] as usize];
-            if *slot == NONE || rank_of(row) > rank_of(*slot as usize) {
-                *slot = row as u32;
-            }
+        let order =
+            |row: u32| (std::cmp::Reverse(self.ranks[self.api.name[row as usize] as usize]), row);
+        if order(row) < order(*known) {
+            *known = row;
         }
-        indexes
     }
 }
 
@@ -213,7 +182,8 @@ mod tests {
             name: (0..calls.len() as u32).map(|row| row % 2).collect(),
         };
         let names = [ApiName::new("cudaEventRecord"), ApiName::new("cudaLaunchKernel_v7000")];
-        LaunchIndex::new(&api, &names, &[0, 1], 2, Threads::new(2))
+        let rows = CallsByThread::new(&api, 2);
+        LaunchIndex::new(&api, &names, &[0, 1], 2, &rows, Threads::new(2))
     }
 
     #[test]

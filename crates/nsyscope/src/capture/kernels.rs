@@ -4,7 +4,7 @@ use super::NONE;
 use super::activity::{
     ActivityColumns, ActivityTable, Extra, FIRST_EXTRA, Faults, append_translated, gather,
 };
-use super::intern::Interner;
+use super::intern::{Interner, Key};
 use super::sink::Row;
 
 /// Every kernel that ran, in order of start.
@@ -69,6 +69,14 @@ impl Geometry {
     /// Blocks in the grid.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
+    }
+}
+
+impl Key for Geometry {
+    #[inline]
+    fn mixed(&self) -> u64 {
+        let [x, y, z] = self.grid.map(u64::from);
+        x ^ y.rotate_left(24) ^ z.rotate_left(48)
     }
 }
 

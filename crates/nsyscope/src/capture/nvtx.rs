@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::NONE;
 use super::activity::{Faults, IdMap, append, append_translated, gather, possible};
-use super::intern::Interner;
+use super::intern::{Interner, Key};
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{Cell, Row, RowSink, Whole, scan};
@@ -94,6 +94,16 @@ impl NvtxTable {
 enum TextKey {
     Registered(i64),
     Own(u32),
+}
+
+impl Key for TextKey {
+    #[inline]
+    fn mixed(&self) -> u64 {
+        match self {
+            Self::Registered(id) => id.cast_unsigned(),
+            Self::Own(index) => !u64::from(*index),
+        }
+    }
 }
 
 #[derive(Default)]

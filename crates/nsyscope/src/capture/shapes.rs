@@ -9,6 +9,7 @@ use super::kernels::KernelTable;
 use super::open::Capture;
 use super::schema::{Table, quote};
 use super::trace::KERNEL;
+use crate::parallel::Threads;
 
 /// What one block takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ const MOST_LOST: i64 = 1024;
 /// figure but occupancy depends on it.
 pub(super) fn read(capture: &Capture, kernels: &KernelTable, geometries: usize) -> BlockShapes {
     let mut out = BlockShapes::new();
-    let wanted = first_rows(kernels, geometries);
+    let wanted = first_rows(kernels, geometries, capture.source().reading());
     let (Some(table), false) = (capture.schema().table(KERNEL), wanted.is_empty()) else {
         return out;
     };
@@ -94,27 +95,35 @@ pub(super) fn read(capture: &Capture, kernels: &KernelTable, geometries: usize) 
 }
 
 /// The first row of each distinct name and geometry; nothing where there are too many.
-fn first_rows(kernels: &KernelTable, geometries: usize) -> Vec<usize> {
+fn first_rows(kernels: &KernelTable, geometries: usize, threads: Threads) -> Vec<usize> {
     let names = kernels.name.iter().max().map_or(0, |&most| most as usize + 1);
     let pairs = names.saturating_mul(geometries);
     // A map of bits; captures have some thousand pairs.
     if pairs == 0 || pairs > 1 << 26 {
         return Vec::new();
     }
-    let mut seen = vec![0u64; pairs.div_ceil(64)];
-    let mut out = Vec::new();
-    for (row, (&name, &geometry)) in kernels.name.iter().zip(&kernels.geometry).enumerate() {
-        let pair = name as usize * geometries + geometry as usize;
-        let bit = 1 << (pair % 64);
-        if seen[pair / 64] & bit == 0 {
-            seen[pair / 64] |= bit;
-            out.push(row);
-            if out.len() > MOST {
-                return Vec::new();
+    let pair =
+        |row: usize| kernels.name[row] as usize * geometries + kernels.geometry[row] as usize;
+    // The first of the parts that the threads look at, then the first of those.
+    let first = |rows: &mut dyn Iterator<Item = usize>| {
+        let mut seen = vec![0u64; pairs.div_ceil(64)];
+        let mut out = Vec::new();
+        for row in rows {
+            let pair = pair(row);
+            let bit = 1 << (pair % 64);
+            if seen[pair / 64] & bit == 0 {
+                seen[pair / 64] |= bit;
+                out.push(row);
+                if out.len() > MOST {
+                    break;
+                }
             }
         }
-    }
-    out
+        out
+    };
+    let parts = threads.ranges(kernels.len(), |mut rows| first(&mut rows));
+    let out = first(&mut parts.into_iter().flatten());
+    if out.len() > MOST { Vec::new() } else { out }
 }
 
 fn look_up(

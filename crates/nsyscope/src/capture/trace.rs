@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::activity::{ActivityTable, Extra, StreamKey, read as read_activities};
-use super::api::{self, ApiKind, ApiName, ApiTable};
+use super::api::{self, ApiKind, ApiName, ApiTable, CallsByThread};
 use super::graphs::GraphTable;
 use super::intern::Interner;
 use super::join::LaunchIndex;
@@ -391,7 +391,7 @@ impl<'c> Reader<'c> {
         memsets.sort(MEMSET, health);
         graphs.sort(GRAPH, health);
         syncs.sort(SYNC, health);
-        api.tidy(RUNTIME, health);
+        api.tidy(RUNTIME, capture.source().reading(), health);
         let middle = trust::middle(&[&kernels, &graphs, &memcpys, &memsets]);
         let mut keep_near = |table: &mut dyn ActivityTable, name: &str| {
             if let Some(rows) = trust::near(&table.columns().start, middle, name, health) {
@@ -409,8 +409,15 @@ impl<'c> Reader<'c> {
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
         let at_work = capture.source().reading();
-        let launches =
-            LaunchIndex::new(&api, &api_names, &process_of_thread, processes.len(), at_work);
+        let by_thread = CallsByThread::new(&api, threads.len());
+        let launches = LaunchIndex::new(
+            &api,
+            &api_names,
+            &process_of_thread,
+            processes.len(),
+            &by_thread,
+            at_work,
+        );
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
             columns.launch = at_work.column(columns.len(), |row| {
@@ -428,7 +435,14 @@ impl<'c> Reader<'c> {
         // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
         let in_order = |stream: u32| streams[stream as usize].stream >= 0;
         let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
-        trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
+        let without_calls = || match options.api && options.nvtx {
+            true => completeness::ranges_without_calls(&api, &nvtx, &by_thread),
+            false => Health::default(),
+        };
+        let (without_calls, ()) = at_work.for_rows(api.len()).join(without_calls, || {
+            trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
+        });
+        drop(by_thread);
         trust::set_apart(
             &mut memcpys,
             MEMCPY,
@@ -478,6 +492,7 @@ impl<'c> Reader<'c> {
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
         trace.health.merge(&noted);
+        trace.health.merge(&without_calls);
         Ok(trace)
     }
 }
@@ -557,7 +572,8 @@ fn processes(
 
 impl Trace {
     fn find_kind(&self) -> TraceKind {
-        let nodes = self.kernels.node.iter().any(|&node| node != NONE);
+        let nodes =
+            !self.graph_nodes.is_empty() && self.kernels.node.iter().any(|&node| node != NONE);
         let whole = !self.graphs.is_empty();
         match (nodes, whole) {
             (true, true) => TraceKind::Mixed,
@@ -571,11 +587,12 @@ impl Trace {
     }
 
     pub(crate) fn graph_launches(&self) -> usize {
-        self.api
-            .name
-            .iter()
-            .filter(|&&name| self.api_names[name as usize].kind == ApiKind::LaunchGraph)
-            .count()
+        let launches: Vec<bool> =
+            self.api_names.iter().map(|name| name.kind == ApiKind::LaunchGraph).collect();
+        if !launches.contains(&true) {
+            return 0;
+        }
+        self.api.name.iter().filter(|&&name| launches[name as usize]).count()
     }
 
     /// How many GPU activities there are: kernels, copies, fills and whole graphs.
@@ -588,8 +605,15 @@ impl Trace {
         let tables: [&super::activity::ActivityColumns; 4] =
             [&self.kernels, &self.memcpys, &self.memsets, &self.graphs];
         let start = tables.iter().filter_map(|t| t.start().first()).min()?;
-        let end = tables.iter().filter_map(|t| t.end().iter().max()).max()?;
-        Some((*start, *end))
+        let last = |table: &super::activity::ActivityColumns| {
+            let parts = self.threads_at_work.ranges(table.len(), |range| {
+                // Without branches, as `Iterator::max` of references has one a row.
+                table.end()[range].iter().fold(i64::MIN, |last, &end| last.max(end))
+            });
+            parts.into_iter().max().filter(|_| !table.is_empty())
+        };
+        let end = tables.into_iter().filter_map(last).max()?;
+        Some((*start, end))
     }
 
     /// What one block of a kernel takes, by its name and geometry; `None` where the export does not

@@ -135,6 +135,12 @@ fn outside(columns: &ActivityColumns, api: &ApiTable) -> Vec<usize> {
         let margin = span.saturating_add(margin);
         start[row] >= low.saturating_sub(margin) && columns.end[row] <= high.saturating_add(margin)
     };
+    // Nearly always all are near.
+    let last = columns.end.iter().fold(i64::MIN, |last, &end| last.max(end));
+    let margin = span.saturating_add(MINUTE);
+    if start[0] >= low.saturating_sub(margin) && last <= high.saturating_add(margin) {
+        return Vec::new();
+    }
     (0..count)
         .filter(|&row| {
             // Nearly all rows are decided here.

@@ -1,10 +1,10 @@
 //! The gaps of a rank's time line, each with its cause.
 
 use super::cause::Cause;
-use super::host::{Cursor, Host};
+use super::host::Host;
 use super::pace::Tally;
 use crate::analysis::{Activity, ActivityKind, Durations};
-use crate::capture::{ApiKind, NONE, Trace};
+use crate::capture::{ApiKind, Cursor, NONE, Trace};
 
 /// From one activity to the next on the same stream a GPU takes a few µs at most; queued work
 /// that starts later than this waited for something.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
-use crate::capture::{ApiKind, CallsByThread, MemoryKind, NONE, Trace};
+use crate::capture::{ApiKind, CallsByThread, Cursor, MemoryKind, NONE, Trace};
 
 /// The calls of a capture by thread.
 pub(super) struct Host<'a> {
@@ -42,40 +42,6 @@ pub(super) struct Before {
     pub(super) silent_ns: i64,
 }
 
-/// Where among each thread's calls was looked last.
-#[derive(Debug, Default)]
-pub(super) struct Cursor(Vec<usize>);
-
-impl Cursor {
-    /// How many of a thread's `rows`, which ascend, lie before `row`: in steps that double from
-    /// where it was last, as a binary search over all of them misses the cache each time.
-    fn find(&mut self, thread: u32, rows: &[u32], row: u32) -> usize {
-        let thread = thread as usize;
-        if thread >= self.0.len() {
-            self.0.resize(thread + 1, 0);
-        }
-        let last = &mut self.0[thread];
-        let (mut low, mut high) = (*last, *last);
-        let mut step = 8;
-        if rows.get(low).is_some_and(|&at| at < row) {
-            while rows.get(high).is_some_and(|&at| at < row) {
-                low = high;
-                high += step;
-                step *= 2;
-            }
-        } else {
-            while low > 0 && rows.get(low).is_none_or(|&at| at >= row) {
-                high = low;
-                low = low.saturating_sub(step);
-                step *= 2;
-            }
-        }
-        let high = high.min(rows.len());
-        *last = low + rows[low.min(high)..high].partition_point(|&at| at < row);
-        *last
-    }
-}
-
 impl<'a> Host<'a> {
     pub(super) fn new(trace: &'a Trace) -> Self {
         let role = trace
@@ -98,7 +64,7 @@ impl<'a> Host<'a> {
                 copies.insert(launch, (table.end()[row], pageable));
             }
         }
-        Self { trace, rows: CallsByThread::new(trace), role, copies }
+        Self { trace, rows: CallsByThread::new(trace.api(), trace.threads().len()), role, copies }
     }
 
     /// Whether a call returned only when the GPU had done what it waited for. A copy does where
@@ -125,7 +91,7 @@ impl<'a> Host<'a> {
         let until = api.start()[launch as usize].min(wet);
         let thread = api.thread()[launch as usize];
         let rows = self.rows.of(thread);
-        let mut at = cursor.find(thread, rows, launch);
+        let mut at = cursor.find(thread, rows, |row| row < launch);
         if until == wet {
             // Later calls are those of other gaps: each is looked at for one.
             at = rows[..at].partition_point(|&row| api.start()[row as usize] <= wet);
@@ -180,30 +146,6 @@ impl Before {
             (Cause::Sync, self.wait.map_or(NONE, |(name, _)| name))
         } else {
             (Cause::Launch, NONE)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_cursor_finds_what_a_search_does(
-            mut rows in prop::collection::vec(0u32..500, 0..200),
-            asked in prop::collection::vec((0u32..2, 0u32..520), 1..50),
-        ) {
-            rows.sort_unstable();
-            rows.dedup();
-            let mut cursor = Cursor::default();
-            for (thread, row) in asked {
-                let known = if thread == 0 { &rows[..] } else { &rows[..rows.len() / 2] };
-                let found = cursor.find(thread, known, row);
-                prop_assert_eq!(found, known.partition_point(|&at| at < row));
-            }
         }
     }
 }

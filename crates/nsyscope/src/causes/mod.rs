@@ -163,6 +163,15 @@ impl<'a> Within<'a> {
 
     /// The steps that hold all of a gap; none that begins before the last one's.
     fn of(&mut self, gap: &Gap) -> &[usize] {
+        let next = self.steps.get(self.begun).map_or(i64::MAX, |step| step.start_ns);
+        // Nearly always one step runs before and after.
+        if let [only] = self.open.as_slice()
+            && gap.start < next
+            && gap.start < self.steps[*only].end_ns
+        {
+            let whole = gap.end <= self.steps[*only].end_ns;
+            return if whole { &self.open } else { &[] };
+        }
         while self.steps.get(self.begun).is_some_and(|step| step.start_ns <= gap.start) {
             self.open.push(self.begun);
             self.begun += 1;

@@ -428,13 +428,14 @@ impl Stepped {
         let attribute = || {
             model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
         };
-        let ((attributed, rank_phases, work), idle) = run.threads().join(
-            || {
+        let threads = run.threads();
+        let (attributed, ((rank_phases, work), idle)) = threads.join(attribute, || {
+            let sums = || {
                 let rank_phases = rank_phase_times(run, classes, &steps, &step_times);
-                (attribute(), rank_phases, StepWork::find(run, classes, &steps))
-            },
-            || Idle::find(run, &steps, &step_times),
-        );
+                (rank_phases, StepWork::find(run, classes, &steps))
+            };
+            threads.join(sums, || Idle::find(run, &steps, &step_times))
+        });
         let (attributed, phases) = (attributed?, phase_times_of_all(&rank_phases));
         Ok(Self { steps, step_times, phases, rank_phases, work, idle, attributed })
     }

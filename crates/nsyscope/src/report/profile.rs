@@ -79,10 +79,11 @@ impl Source<'_> {
         at: usize,
         range: Range<usize>,
         usual: &BTreeMap<PhaseKey, i64>,
-        waits: &FxHashMap<u32, i64>,
+        waits: &[(u32, i64)],
         mut floors: Floors<'_>,
     ) -> BTreeMap<PhaseKey, Tally> {
         let rank = &self.steps.ranks[at];
+        let mut waits = Waits { waits, next: 0 };
         let mut tallies: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
         for number in range {
             let step = &rank.steps[number];
@@ -96,7 +97,7 @@ impl Source<'_> {
                 continue;
             }
             tally.step(step, idle);
-            self.activities(at, number, rank, step, waits, &mut floors, tally);
+            self.activities(at, number, rank, step, &mut waits, &mut floors, tally);
         }
         for tally in tallies.values_mut() {
             tally.recent = Vec::new();
@@ -115,16 +116,23 @@ impl Source<'_> {
         }
     }
 
-    /// For each of the steps' ranks, the wait in ns of its collectives by row of the kernel table.
-    fn waits(&self) -> Vec<FxHashMap<u32, i64>> {
-        let mut out = vec![FxHashMap::default(); self.steps.ranks.len()];
+    /// For each of the steps' ranks, the rows of its collectives in the kernel table, ascending, each
+    /// with its wait in ns.
+    fn waits(&self) -> Vec<Vec<(u32, i64)>> {
+        let mut place = vec![None; self.run.ranks().len()];
+        for (at, rank) in self.steps.ranks.iter().enumerate() {
+            place[rank.rank as usize] = Some(at);
+        }
+        let mut out = vec![Vec::new(); self.steps.ranks.len()];
         for call in self.matched.calls().filter(|call| call.width() > 1) {
             for member in call.members() {
-                if let Some(at) = self.steps.ranks.iter().position(|r| r.rank == member.rank) {
-                    out[at].insert(member.row, member.wait_ns);
+                if let Some(at) = place[member.rank as usize] {
+                    out[at].push((member.row, member.wait_ns));
                 }
             }
         }
+        // Calls are nearly in the order of each rank's own.
+        out.iter_mut().for_each(|rows| rows.sort_unstable());
         out
     }
 
@@ -135,7 +143,7 @@ impl Source<'_> {
         number: usize,
         rank: &RankSteps,
         step: &Step,
-        waits: &FxHashMap<u32, i64>,
+        waits: &mut Waits<'_>,
         floors: &mut Floors<'_>,
         tally: &mut Tally,
     ) {
@@ -149,7 +157,7 @@ impl Source<'_> {
             let class = self.classes.activity(file, trace, activity);
             let assignment = alignment.as_ref().map_or(NONE, |_| floors.assignment(at, index));
             let communicates = floors.communicates[class as usize];
-            let wait = if communicates { wait_of(activity, waits) } else { None };
+            let wait = if communicates { waits.of(activity) } else { None };
             while let Some(&Reverse((start, end, atom))) = later.peek() {
                 if start > activity.start {
                     break;
@@ -189,12 +197,26 @@ impl Source<'_> {
     }
 }
 
-/// The wait of a collective that was matched.
-fn wait_of(activity: &Activity, waits: &FxHashMap<u32, i64>) -> Option<i64> {
-    if waits.is_empty() || activity.table != ActivityKind::Kernel {
-        return None;
+/// The waits of a rank's collectives by row, asked for in nearly that order.
+struct Waits<'a> {
+    waits: &'a [(u32, i64)],
+    next: usize,
+}
+
+impl Waits<'_> {
+    /// The wait of a collective that was matched.
+    fn of(&mut self, activity: &Activity) -> Option<i64> {
+        if activity.table != ActivityKind::Kernel {
+            return None;
+        }
+        let is_it = |at: usize| self.waits.get(at).is_some_and(|(row, _)| *row == activity.row);
+        if !is_it(self.next) {
+            self.next = self.waits.partition_point(|(row, _)| *row < activity.row);
+        }
+        let found = is_it(self.next).then(|| self.waits[self.next].1);
+        self.next += usize::from(found.is_some());
+        found
     }
-    waits.get(&activity.row).copied()
 }
 
 /// The floors of operations, and the operations of activities.
@@ -276,8 +298,9 @@ struct Tally {
     atoms: Vec<Atom>,
     /// By class: what has no operation and no parts, which without a model is nearly everything.
     plain: Vec<u32>,
-    /// By assignment: class and atom of the last whole activity, which most that follow share.
-    recent: Vec<(u32, u32)>,
+    /// By assignment, for each [`Part`]: class and atom of the last one, which most that follow
+    /// share.
+    recent: Vec<[(u32, u32); 3]>,
     index: FxHashMap<AtomKey, u32>,
     /// Of each atom.
     keys: Vec<AtomKey>,
@@ -314,17 +337,14 @@ impl Tally {
             return self.atom(class, None, part, category);
         }
         let at = assignment as usize;
-        if part == Part::Whole
-            && let Some(&(of, atom)) = self.recent.get(at)
-            && of == class
+        if let Some(recent) = self.recent.get(at)
+            && recent[part as usize].0 == class
         {
-            return atom;
+            return recent[part as usize].1;
         }
         let atom = self.atom(class, op(), part, category);
-        if part == Part::Whole {
-            self.recent.resize(self.recent.len().max(at + 1), (NONE, NONE));
-            self.recent[at] = (class, atom);
-        }
+        self.recent.resize(self.recent.len().max(at + 1), [(NONE, NONE); 3]);
+        self.recent[at][part as usize] = (class, atom);
         atom
     }
 

@@ -7,6 +7,7 @@
 //! back to SQLite as a whole, which then reads it or says what is wrong. Both ways hand the same
 //! rows in the same order to the same sinks.
 
+mod plan;
 mod record;
 mod tree;
 
@@ -16,7 +17,8 @@ use super::chunks::in_chunks;
 use super::open::Capture;
 use super::schema::Table;
 use super::sink::{RowSink, Whole};
-use record::{MOST_COLUMNS, Record, Slot, Wanted};
+use plan::{MOST_COLUMNS, Wanted};
+use record::{Reading, Slot};
 use tree::{Pages, records};
 
 /// Leaf pages of a chunk: some ten thousand rows, as the chunks that SQLite reads.
@@ -36,19 +38,20 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
     let leaves = Pages::open(source.database())?.leaves(root)?;
     let alone = leaves.len() == 1;
     let chunks: Vec<&[u32]> = leaves.chunks(CHUNK_PAGES).collect();
-    let open = || Pages::open(source.database()).map(|pages| (pages, Vec::new())).ok_or(());
-    let read = |(pages, buffer): &mut (Pages, Vec<u8>), sink: &mut S, chunk| {
+    let open = || -> Result<_, ()> {
+        let pages = Pages::open(source.database()).ok_or(())?;
+        Ok((pages, Vec::new(), Reading::new(&wanted)))
+    };
+    let read = |(pages, buffer, reading): &mut (Pages, Vec<u8>, Reading), sink: &mut S, chunk| {
         let (mut last, mut rows) = (None, 0);
         let page = |page: &[u8], _| {
-            let mut record = Record::new(&wanted, page);
             records(page, alone, |row_id, from, to| {
                 // Row ids ascend in a sound tree.
                 if last.is_some_and(|last| row_id <= last) {
                     return None;
                 }
                 last = Some(row_id);
-                record.read(row_id, from, to)?;
-                sink.row(&record);
+                sink.row(&reading.read(page, row_id, from, to)?);
                 rows += 1;
                 Some(())
             })
