@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
             Some(text) if text.contains(',') => text.split(',').map(PathBuf::from).collect(),
             _ => vec![path.to_owned()],
         };
-        let run = super::read(self.global, &files, ReadOptions::new())?;
+        let run = super::read(self.global, &files, ReadOptions::new(), &self.classifier)?;
         let report = Report::new(&run, &self.classifier, &self.options)?;
         Ok(SavedReport::try_from(&report)?)
     }

@@ -23,7 +23,7 @@ pub(crate) fn run(global: &Global, command: &args::Export) -> Result<()> {
         options = options.model(context);
     }
     let classifier = super::classifier(global)?;
-    let run = super::read(global, &command.captures, ReadOptions::new())?;
+    let run = super::read(global, &command.captures, ReadOptions::new(), &classifier)?;
     let all = Annotated::new(&run, &classifier, &options)?;
     match target {
         Target::Trace(path) => {

@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, command: &args::Kernels) -> Result<()> {
     let mut options = ReadOptions::activities_only();
     // Rows are checked against their launches, so that no figure rests on damaged ones.
     options.api = true;
-    let run = super::read(global, &command.captures, options)?;
+    let run = super::read(global, &command.captures, options, &classifier)?;
     if let Some(pattern) = pattern {
         return explain(global, &run, &classifier, &pattern);
     }

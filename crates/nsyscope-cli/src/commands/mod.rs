@@ -88,9 +88,20 @@ fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
     paths.iter().map(|path| Ok(Capture::open_with(path, &options)?)).collect()
 }
 
-/// Opens and reads captures of one run.
-fn read(global: &Global, paths: &[PathBuf], wanted: ReadOptions) -> Result<Run> {
-    Ok(Run::open_with(paths, &open_options(global, paths), &wanted)?)
+/// Opens and reads captures of one run; what the classifier reads once is read beside them.
+fn read(
+    global: &Global,
+    paths: &[PathBuf],
+    wanted: ReadOptions,
+    classifier: &Classifier,
+) -> Result<Run> {
+    let options = open_options(global, paths);
+    std::thread::scope(|scope| {
+        if global.threads.is_none_or(|threads| usize::from(threads) > 1) {
+            scope.spawn(|| classifier.prepare());
+        }
+        Ok(Run::open_with(paths, &options, &wanted)?)
+    })
 }
 
 /// The built-in rules, with the user's before them.

@@ -32,7 +32,7 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
     let deployment = super::deployment::read(&command.model.deployment)?;
     let context = super::model::context(&command.model)?;
     let classifier = super::classifier(global)?;
-    let run = super::read(global, &command.captures, ReadOptions::new())?;
+    let run = super::read(global, &command.captures, ReadOptions::new(), &classifier)?;
     let drawing = match command.chart {
         Chart::Breakdown | Chart::Layers | Chart::Roofline | Chart::Collectives => {
             let mut options = ReportOptions::new().steps(step_options);

@@ -40,7 +40,7 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     if let Some(path) = &command.baseline {
         options = options.baseline(Baseline::open(path)?);
     }
-    let run = super::read(global, &command.captures, ReadOptions::new())?;
+    let run = super::read(global, &command.captures, ReadOptions::new(), &classifier)?;
     if command.save_baseline.is_some() {
         options = options.samples();
     }

@@ -16,7 +16,7 @@ pub(crate) fn run(global: &Global, command: &args::Steps) -> Result<()> {
     let deployment = super::deployment::read(&command.model.deployment)?;
     let context = super::model::context(&command.model)?;
     let classifier = super::classifier(global)?;
-    let run = super::read(global, &command.captures, ReadOptions::new())?;
+    let run = super::read(global, &command.captures, ReadOptions::new(), &classifier)?;
     let classes = Classes::new(&run, &classifier);
     let mut selection = selection(&command.selection);
     if command.typical.is_none() {

@@ -218,6 +218,26 @@ impl WallClock {
         }
     }
 
+    /// Ends the clock with the last activity and takes it back to the beginning: what is asked about
+    /// many short times. Hands out each class with its share of the busy time in ns, as
+    /// [`WallTime::exposed_ns`] has it.
+    pub(crate) fn settle(&mut self, mut take: impl FnMut(u32, i64)) {
+        if self.start.take().is_some() && (!self.alone_until(self.end) || self.running.len() > 0) {
+            self.advance(self.end);
+        }
+        for (class, alone) in (0..).zip(&mut self.single) {
+            take(class, std::mem::take(alone));
+        }
+        let shallow = self.shared.iter_mut().map(std::mem::take).enumerate();
+        for (depth, shared) in shallow.chain(self.deep.drain()) {
+            for (class, part) in shares(shared, depth) {
+                take(class, part);
+            }
+        }
+        (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
+        self.alone_ns.fill(0);
+    }
+
     /// Ends the clock with the last activity.
     pub fn finish(mut self) -> WallTime {
         let Some(start) = self.start else {

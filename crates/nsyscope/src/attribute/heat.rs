@@ -155,6 +155,8 @@ struct Scratch {
     own: Vec<(Activity, u32)>,
     /// The sum of durations of each column, 0 but while a layer is added.
     sums: Vec<i64>,
+    /// Of so many columns, for layers whose activities overlap.
+    clock: Option<(usize, WallClock)>,
 }
 
 impl LayerHeat {
@@ -233,7 +235,7 @@ impl Group {
                 samples.kind = names.kind(layer);
             }
             self.scratch.sums.resize(self.columns.len(), 0);
-            samples.add(&own, &mut self.scratch.sums);
+            samples.add(&own, &mut self.scratch.sums, &mut self.scratch.clock);
         }
         self.scratch.own = own;
     }
@@ -379,7 +381,12 @@ impl Group {
 
 impl Samples {
     /// Adds a layer of one step. `sums` has a zero for each column, and has them again after.
-    fn add(&mut self, activities: &[(Activity, u32)], sums: &mut [i64]) {
+    fn add(
+        &mut self,
+        activities: &[(Activity, u32)],
+        sums: &mut [i64],
+        clock: &mut Option<(usize, WallClock)>,
+    ) {
         let Some((first, _)) = activities.first() else { return };
         self.cells.resize(sums.len(), Vec::new());
         let (mut covered, mut idle, mut apart) = (first.start, 0, true);
@@ -390,11 +397,16 @@ impl Samples {
             sums[*column as usize] += activity.end - activity.start;
         }
         if !apart {
-            let mut clock = WallClock::new(sums.len());
+            let new = || (sums.len(), WallClock::new(sums.len()));
+            let (_, clock) = match clock {
+                Some(known) if known.0 == sums.len() => known,
+                other => other.insert(new()),
+            };
             for (activity, column) in activities {
                 clock.add(activity.start, activity.end, *column);
             }
-            sums.copy_from_slice(&clock.finish().exposed_ns);
+            sums.fill(0);
+            clock.settle(|column, ns| sums[column as usize] += ns);
         }
         self.walls.push(covered - first.start);
         self.idles.push(idle);
@@ -524,9 +536,9 @@ mod tests {
         let mut samples = Samples::default();
         // One after the other with a gap, then two at once with a third beside both.
         let mut sums = [0; 2];
-        samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], &mut sums);
+        samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], &mut sums, &mut None);
         let three = [(activity(0, 10), 0), (activity(4, 20), 1), (activity(25, 30), 1)];
-        samples.add(&three, &mut sums);
+        samples.add(&three, &mut sums, &mut None);
         assert_eq!(sums, [0; 2]);
         assert_eq!(
             (samples.walls.as_slice(), samples.idles.as_slice()),

@@ -66,51 +66,52 @@ const ARRIVED: u8 = 2;
 const NEW_LAYER: u8 = 4;
 
 /// For each node, the cheapest way to arrive at it with nothing of it done.
+///
+/// No cost is above [`NEVER`], so that two and more can be added.
 struct Arrivals {
     cost: Vec<i32>,
     source: Vec<u16>,
-    new_layer: Vec<bool>,
+    /// [`NEW_LAYER`] where the way leads through the start of one, else 0.
+    new_layer: Vec<u8>,
 }
 
 impl Arrivals {
     fn new(nodes: usize) -> Self {
-        Self {
-            cost: vec![NEVER; nodes],
-            source: vec![NOWHERE; nodes],
-            new_layer: vec![false; nodes],
-        }
+        Self { cost: vec![NEVER; nodes], source: vec![NOWHERE; nodes], new_layer: vec![0; nodes] }
     }
 
-    /// Walks a chain from `(cost, source)`; returns what arriving behind its end costs.
+    /// Walks a chain from `(cost, source)`, which is not the start of a layer; returns what arriving
+    /// behind its end costs.
     fn walk(
         &mut self,
         chains: &Chains,
         range: &std::ops::Range<usize>,
         done: &[i32],
         start: (i32, u16),
-        new_layer: bool,
     ) -> (i32, u16) {
-        let (mut cost, mut source, mut fresh) = (start.0, start.1, new_layer);
-        for node in range.clone() {
-            self.cost[node] = cost;
-            self.source[node] = source;
-            self.new_layer[node] = fresh;
-            cost = cost.saturating_add(chains.nodes[node].skip).min(NEVER);
-            if done[node] < cost {
-                (cost, source, fresh) = (done[node], node as u16, false);
-            }
+        let (mut cost, mut source) = start;
+        let costs = self.cost[range.clone()].iter_mut();
+        let places = costs.zip(&mut self.source[range.clone()]);
+        let places = places.zip(&mut self.new_layer[range.clone()]);
+        let nodes = chains.nodes[range.clone()].iter().zip(&done[range.clone()]);
+        for (number, (((to, from), fresh), (node, &done))) in (range.start..).zip(places.zip(nodes))
+        {
+            (*to, *from, *fresh) = (cost, source, 0);
+            // Without a branch: which is cheaper cannot be guessed.
+            let on = (cost + node.skip).min(NEVER);
+            source = if done < on { number as u16 } else { source };
+            cost = on.min(done);
         }
-        // What opened a layer and skipped all of it is no way to anywhere.
-        if fresh { (NEVER, NOWHERE) } else { (cost, source) }
+        (cost, source)
     }
 
     /// All arrivals after a kernel, from what has been done by then.
     fn update(&mut self, chains: &Chains, done: &[i32], begin: i32) -> (i32, u16) {
-        let before = self.walk(chains, &chains.prologue, done, (begin, NOWHERE), false);
+        let before = self.walk(chains, &chains.prologue, done, (begin, NOWHERE));
         let mut start = before;
         let mut end = if chains.bodies.is_empty() { before } else { (NEVER, NOWHERE) };
         for body in &chains.bodies {
-            let at = self.walk(chains, body, done, (NEVER, NOWHERE), false);
+            let at = self.walk(chains, body, done, (NEVER, NOWHERE));
             if at.0 < start.0 {
                 start = at;
             }
@@ -121,10 +122,10 @@ impl Arrivals {
         for body in &chains.bodies {
             self.open(chains, body, start);
         }
-        if before.0.saturating_add(NO_LAYERS) < end.0 {
-            end = (before.0.saturating_add(NO_LAYERS).min(NEVER), before.1);
+        if before.0 + NO_LAYERS < end.0 {
+            end = ((before.0 + NO_LAYERS).min(NEVER), before.1);
         }
-        self.walk(chains, &chains.epilogue, done, end, false)
+        self.walk(chains, &chains.epilogue, done, end)
     }
 
     /// Arrivals through the start of a layer, where they are cheaper.
@@ -134,10 +135,76 @@ impl Arrivals {
             if cost < self.cost[node] {
                 self.cost[node] = cost;
                 self.source[node] = start.1;
-                self.new_layer[node] = true;
+                self.new_layer[node] = NEW_LAYER;
             }
-            cost = cost.saturating_add(chains.nodes[node].skip).min(NEVER);
+            cost = (cost + chains.nodes[node].skip).min(NEVER);
+            if cost >= NEVER {
+                break;
+            }
         }
+    }
+}
+
+/// What a kernel of one role costs as each part of each node.
+#[derive(Default)]
+struct Costs {
+    before: Vec<i32>,
+    main: Vec<i32>,
+    after: Vec<i32>,
+}
+
+impl Costs {
+    fn new(chains: &Chains, role: Role) -> Self {
+        let of = |part: Part| {
+            chains.nodes.iter().map(|node| part.cost(node.slot, role).min(NEVER)).collect()
+        };
+        Self { before: of(Part::Before), main: of(Part::Main), after: of(Part::After) }
+    }
+}
+
+/// For each node what it costs so far.
+#[derive(Clone)]
+struct Front {
+    /// Kernels before its main one are there, and it is not.
+    waiting: Vec<i32>,
+    /// Its main kernel is there.
+    done: Vec<i32>,
+}
+
+/// How each cost of a [`Front`] came about: [`STAY`], [`PREPARED`] or [`ARRIVED`].
+struct Ways<'a> {
+    waiting: &'a mut [u8],
+    done: &'a mut [u8],
+}
+
+/// The front after one more kernel.
+fn advance(
+    front: &Front,
+    arrivals: &Arrivals,
+    costs: &Costs,
+    next: &mut Front,
+    ways: &mut Ways<'_>,
+) {
+    // One length for all, which the compiler then knows.
+    let n = arrivals.cost.len();
+    let (waiting, done) = (&front.waiting[..n], &front.done[..n]);
+    let (arrived, new_layer) = (&arrivals.cost[..n], &arrivals.new_layer[..n]);
+    let (before, main, after) = (&costs.before[..n], &costs.main[..n], &costs.after[..n]);
+    let (to_waiting, to_done) = (&mut next.waiting[..n], &mut next.done[..n]);
+    let (from_waiting, from_done) = (&mut ways.waiting[..n], &mut ways.done[..n]);
+    for node in 0..n {
+        let fresh = ARRIVED | new_layer[node];
+        let stays = waiting[node] <= arrived[node];
+        let least = waiting[node].min(arrived[node]);
+        to_waiting[node] = (least + before[node]).min(NEVER);
+        from_waiting[node] = if stays { STAY } else { fresh };
+
+        let begun = (least + main[node]).min(NEVER);
+        let kept = (done[node] + after[node]).min(NEVER);
+        // Between equals the main kernel is the later one, so helpers feed it.
+        to_done[node] = begun.min(kept);
+        let way = if stays { PREPARED } else { fresh };
+        from_done[node] = if begun <= kept { way } else { STAY };
     }
 }
 
@@ -149,50 +216,24 @@ pub(super) fn solve(chains: &Chains, roles: &[Role]) -> Option<(i32, Vec<Place>)
     let mut distinct: Vec<Role> = roles.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let tables: Vec<Vec<[i32; 3]>> = distinct
-        .iter()
-        .map(|&role| {
-            let cost = |node: &Node| {
-                [Part::Before, Part::Main, Part::After].map(|part| part.cost(node.slot, role))
-            };
-            chains.nodes.iter().map(cost).collect()
-        })
-        .collect();
+    let tables: Vec<Costs> = distinct.iter().map(|&role| Costs::new(chains, role)).collect();
 
     let mut arrivals = Arrivals::new(n);
-    let mut waiting = vec![NEVER; n];
-    let mut done = vec![NEVER; n];
+    let mut front = Front { waiting: vec![NEVER; n], done: vec![NEVER; n] };
+    let mut next = front.clone();
     let mut from_waiting = vec![0u8; count * n];
     let mut from_done = vec![0u8; count * n];
     let mut sources = vec![NOWHERE; count * n];
-    let mut next_waiting = vec![NEVER; n];
-    let mut next_done = vec![NEVER; n];
     for (i, role) in roles.iter().enumerate() {
-        let _ = arrivals.update(chains, &done, if i == 0 { 0 } else { NEVER });
+        let _ = arrivals.update(chains, &front.done, if i == 0 { 0 } else { NEVER });
         let Ok(table) = distinct.binary_search(role) else { return None };
-        let costs = &tables[table];
-        let row = i * n;
-        sources[row..row + n].copy_from_slice(&arrivals.source);
-        for node in 0..n {
-            let [before, main, after] = costs[node];
-            let arrived = arrivals.cost[node];
-            let fresh = ARRIVED | if arrivals.new_layer[node] { NEW_LAYER } else { 0 };
-
-            let (least, way) =
-                if waiting[node] <= arrived { (waiting[node], STAY) } else { (arrived, fresh) };
-            next_waiting[node] = least.saturating_add(before).min(NEVER);
-            from_waiting[row + node] = way;
-
-            let way = if way == STAY { PREPARED } else { way };
-            let begun = least.saturating_add(main).min(NEVER);
-            let kept = done[node].saturating_add(after).min(NEVER);
-            // Between equals the main kernel is the later one, so helpers feed it.
-            (next_done[node], from_done[row + node]) =
-                if begun <= kept { (begun, way) } else { (kept, STAY) };
-        }
-        std::mem::swap(&mut waiting, &mut next_waiting);
-        std::mem::swap(&mut done, &mut next_done);
+        let row = i * n..(i + 1) * n;
+        sources[row.clone()].copy_from_slice(&arrivals.source);
+        let mut ways = Ways { waiting: &mut from_waiting[row.clone()], done: &mut from_done[row] };
+        advance(&front, &arrivals, &tables[table], &mut next, &mut ways);
+        std::mem::swap(&mut front, &mut next);
     }
+    let done = front.done;
     let (cost, last) = arrivals.update(chains, &done, NEVER);
     if cost >= NEVER || last == NOWHERE {
         return None;

@@ -1,12 +1,15 @@
 //! What a capture as a whole lacks, and how that shows in the rows that it has.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::NONE;
 use super::activity::ActivityColumns;
 use super::api::{ApiKind, ApiTable, CallsByThread, Cursor};
 use super::nvtx::NvtxTable;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
-use crate::text::count;
+use crate::text;
 
 pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     let mut health = Health::default();
@@ -44,8 +47,8 @@ fn kernels(trace: &Trace, health: &mut Health) {
              is newer than nsys supports, the profiler may not trace GPUs inside this container or \
              WSL, rows were lost, or the capture range held no work; nothing can be said about \
              kernels",
-            count(calls),
-            count(launches),
+            text::count(calls),
+            text::count(launches),
         )
     } else {
         format!(
@@ -111,10 +114,17 @@ fn count_launches(trace: &Trace) -> u64 {
         .count() as u64
 }
 
+/// Launches, and how many of them are without work.
+#[derive(Default)]
+struct Launches {
+    kernels: (u64, u64),
+    graphs: (u64, u64),
+}
+
 /// A launch makes a row of its work, unless it is recorded into a graph under stream
 /// capture, or its work was still waiting for the GPU when the capture ended.
 fn launches_without_work(trace: &Trace, health: &mut Health) {
-    let api = trace.api();
+    let (api, threads) = (trace.api(), trace.threads_at_work());
     let names = trace.api_names();
     let begins: Vec<bool> = names
         .iter()
@@ -141,52 +151,71 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
 
     let tables: [&ActivityColumns; 4] =
         [trace.kernels(), trace.memcpys(), trace.memsets(), trace.graphs()];
-    let mut joined = vec![false; api.len()];
+    let joined: Vec<AtomicBool> = (0..api.len()).map(|_| AtomicBool::new(false)).collect();
     // Of each process: the last launch that has a row, and when its GPU work ended.
     let mut last_joined = vec![None; processes];
     let mut last_end = vec![i64::MIN; processes];
     for table in tables {
-        for row in 0..table.len() {
-            let process = process_of_stream[table.stream()[row] as usize];
-            last_end[process] = last_end[process].max(table.end()[row]);
-            let launch = table.launch()[row];
-            if launch != NONE {
-                // Joined within the process, so that the call is one of the same.
-                joined[launch as usize] = true;
-                last_joined[process] = last_joined[process].max(Some(launch));
+        let parts = threads.ranges(table.len(), |rows| {
+            let mut last = vec![(None, i64::MIN); processes];
+            for row in rows {
+                let process = process_of_stream[table.stream()[row] as usize];
+                let (last_joined, last_end) = &mut last[process];
+                *last_end = table.end()[row].max(*last_end);
+                let launch = table.launch()[row];
+                if launch != NONE {
+                    // Joined within the process, so that the call is one of the same.
+                    joined[launch as usize].store(true, Ordering::Relaxed);
+                    *last_joined = Some(launch).max(*last_joined);
+                }
             }
+            last
+        });
+        for (process, (joined, end)) in parts.iter().flat_map(|part| part.iter().enumerate()) {
+            last_joined[process] = last_joined[process].max(*joined);
+            last_end[process] = last_end[process].max(*end);
         }
     }
     // Rows are in order of time. What was launched after the last launch that has a row, and
     // before the GPU went idle for good, was still queued.
     let is_lost = |row: usize, process: usize| {
-        !joined[row]
+        !joined[row].load(Ordering::Relaxed)
             && (last_joined[process].is_none_or(|last| last > row as u32)
                 || api.start()[row] >= last_end[process])
     };
-    // How many stream captures are open; a capture spans threads where its mode allows it,
-    // so it is counted by process.
-    let mut open = vec![0u32; processes];
-    let (mut launches, mut lost) = (0u64, 0u64);
-    let (mut graph_launches, mut graphs_lost) = (0u64, 0u64);
-    for row in 0..api.len() {
-        let name = api.name()[row] as usize;
-        if !matters[name] {
-            continue;
+    let count = |rows: Range<usize>| {
+        // How many stream captures are open; a capture spans threads where its mode allows it,
+        // so it is counted by process.
+        let mut open = vec![0u32; processes];
+        let mut found = Launches::default();
+        for row in rows {
+            let name = api.name()[row] as usize;
+            if !matters[name] {
+                continue;
+            }
+            let process = process_of(row);
+            if begins[name] {
+                open[process] += 1;
+            } else if ends[name] {
+                open[process] = open[process].saturating_sub(1);
+            } else if open[process] == 0 {
+                let of = match names[name].kind {
+                    ApiKind::LaunchGraph => &mut found.graphs,
+                    _ => &mut found.kernels,
+                };
+                of.0 += 1;
+                of.1 += u64::from(is_lost(row, process));
+            }
         }
-        let process = process_of(row);
-        if begins[name] {
-            open[process] += 1;
-        } else if ends[name] {
-            open[process] = open[process].saturating_sub(1);
-        } else if names[name].kind == ApiKind::LaunchKernel && open[process] == 0 {
-            launches += 1;
-            lost += u64::from(is_lost(row, process));
-        } else if names[name].kind == ApiKind::LaunchGraph && open[process] == 0 {
-            graph_launches += 1;
-            graphs_lost += u64::from(is_lost(row, process));
-        }
-    }
+        found
+    };
+    // What is recorded depends on all calls before.
+    let rows = api.len();
+    let parts =
+        if begins.contains(&true) { vec![count(0..rows)] } else { threads.ranges(rows, count) };
+    let sum = |of: fn(&Launches) -> u64| parts.iter().map(of).sum::<u64>();
+    let (launches, lost) = (sum(|found| found.kernels.0), sum(|found| found.kernels.1));
+    let (graph_launches, graphs_lost) = (sum(|found| found.graphs.0), sum(|found| found.graphs.1));
     // Where ids are missing, a launch and a kernel that find no partner may be each other's.
     let alone = trace.kernels().launch().iter().filter(|&&launch| launch == NONE).count() as u64;
     let lost = lost.saturating_sub(alone);
@@ -200,8 +229,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             format!(
                 "{} of {} kernel launches left no kernel row: rows were lost while recording or \
                  importing; busy times are too small and idle times too large",
-                count(lost),
-                count(launches),
+                text::count(lost),
+                text::count(launches),
             ),
         );
     }
@@ -213,8 +242,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             format!(
                 "{} of {} CUDA graph launches left no row of their work: busy times are too small \
                  and idle times too large",
-                count(graphs_lost),
-                count(graph_launches),
+                text::count(graphs_lost),
+                text::count(graph_launches),
             ),
         );
     }

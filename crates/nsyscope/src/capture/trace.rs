@@ -435,9 +435,9 @@ impl<'c> Reader<'c> {
         // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
         let in_order = |stream: u32| streams[stream as usize].stream >= 0;
         let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
-        let without_calls = || match options.api && options.nvtx {
-            true => completeness::ranges_without_calls(&api, &nvtx, &by_thread),
-            false => Health::default(),
+        let without_calls = || {
+            let known = options.api && options.nvtx;
+            known.then(|| completeness::ranges_without_calls(&api, &nvtx, &by_thread))
         };
         let (without_calls, ()) = at_work.for_rows(api.len()).join(without_calls, || {
             trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
@@ -492,7 +492,9 @@ impl<'c> Reader<'c> {
         trace.kind = trace.find_kind();
         let noted = completeness::check(&trace, options);
         trace.health.merge(&noted);
-        trace.health.merge(&without_calls);
+        if let Some(without_calls) = without_calls {
+            trace.health.merge(&without_calls);
+        }
         Ok(trace)
     }
 }

@@ -132,7 +132,9 @@ impl Source<'_> {
             }
         }
         // Calls are nearly in the order of each rank's own.
-        out.iter_mut().for_each(|rows| rows.sort_unstable());
+        for rows in &mut out {
+            rows.sort_unstable();
+        }
         out
     }
 

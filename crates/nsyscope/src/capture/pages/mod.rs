@@ -21,8 +21,14 @@ use plan::{MOST_COLUMNS, Wanted};
 use record::{Reading, Slot};
 use tree::{Pages, records};
 
-/// Leaf pages of a chunk: some ten thousand rows, as the chunks that SQLite reads.
+/// Leaf pages of a chunk at most: some ten thousand rows, as the chunks that SQLite reads.
 const CHUNK_PAGES: usize = 1024;
+
+/// And at least: fewer are read before another thread has begun.
+const FEWEST_PAGES: usize = 128;
+
+/// So many chunks, if they are of no other size, keep some threads busy.
+const CHUNKS: usize = 8;
 
 /// Reads the given columns of a table into `whole`; `None` where the file is not plain enough.
 pub(super) fn scan<S: RowSink, W: Whole<S>>(
@@ -37,7 +43,8 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
     let source = capture.source();
     let leaves = Pages::open(source.database())?.leaves(root)?;
     let alone = leaves.len() == 1;
-    let chunks: Vec<&[u32]> = leaves.chunks(CHUNK_PAGES).collect();
+    let pages = leaves.len().div_ceil(CHUNKS).clamp(FEWEST_PAGES, CHUNK_PAGES);
+    let chunks: Vec<&[u32]> = leaves.chunks(pages).collect();
     let open = || -> Result<_, ()> {
         let pages = Pages::open(source.database()).ok_or(())?;
         Ok((pages, Vec::new(), Reading::new(&wanted)))

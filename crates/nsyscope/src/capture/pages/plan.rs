@@ -159,12 +159,12 @@ pub(super) struct Plans<'w> {
     /// By hash, which of the plans; 0 where no header has led to.
     places: [u16; PLACES],
     /// The first is of a header that is not kept.
-    plans: Vec<Plan>,
+    made: Vec<Plan>,
 }
 
 impl<'w> Plans<'w> {
     pub(super) fn new(wanted: &'w Wanted) -> Self {
-        Self { wanted, places: [0; PLACES], plans: vec![Plan::default()] }
+        Self { wanted, places: [0; PLACES], made: vec![Plan::default()] }
     }
 
     /// The plan for the record that lies at the beginning of `record`; `None` as [`Plan::make`].
@@ -174,14 +174,14 @@ impl<'w> Plans<'w> {
         // The header's length is nearly always one byte, the first of its own.
         let header = record.get(..length).filter(|_| (8..0x80).contains(&length));
         let Some(header) = header else {
-            self.plans[0].make(self.wanted, record)?;
-            return Some(&self.plans[0]);
+            self.made[0].make(self.wanted, record)?;
+            return Some(&self.made[0]);
         };
         let place = &mut self.places[place(header)];
-        if self.plans[usize::from(*place)].header != header {
-            Self::learn(place, &mut self.plans, self.wanted, record, header)?;
+        if self.made[usize::from(*place)].header != header {
+            Self::learn(place, &mut self.made, self.wanted, record, header)?;
         }
-        Some(&self.plans[usize::from(*place)])
+        Some(&self.made[usize::from(*place)])
     }
 
     /// Makes the plan of a header, in place of the one that was there.
