@@ -44,10 +44,8 @@ pub struct WallClock {
     /// The classes of which any runs now.
     present: Vec<u32>,
     alone_ns: Vec<i64>,
-    /// Time during which exactly one activity ran, by its class.
-    single: Vec<i64>,
-    /// Time during which `depth > 1` activities ran, and each class's part of it times `depth`; by
-    /// depth, as long as that is below [`SHALLOW`].
+    /// Time during which `depth > 1` activities of several classes ran, and each class's part of it
+    /// times `depth`; by depth, as long as that is below [`SHALLOW`].
     shared: Vec<Shared>,
     deep: FxHashMap<usize, Shared>,
 }
@@ -119,7 +117,6 @@ impl WallClock {
             count: vec![0; classes],
             present: Vec::new(),
             alone_ns: vec![0; classes],
-            single: vec![0; classes],
             shared: Vec::new(),
             deep: FxHashMap::default(),
         }
@@ -156,7 +153,6 @@ impl WallClock {
         let length = end - self.now;
         self.busy_ns += length;
         self.alone_ns[class as usize] += length;
-        self.single[class as usize] += length;
         self.now = end;
         true
     }
@@ -202,7 +198,6 @@ impl WallClock {
         self.busy_ns += length;
         if let [only] = self.present.as_slice() {
             self.alone_ns[*only as usize] += length;
-            self.single[*only as usize] += length;
             return;
         }
         if depth >= self.shared.len() && depth < SHALLOW {
@@ -225,7 +220,7 @@ impl WallClock {
         if self.start.take().is_some() && (!self.alone_until(self.end) || self.running.len() > 0) {
             self.advance(self.end);
         }
-        for (class, alone) in (0..).zip(&mut self.single) {
+        for (class, alone) in (0..).zip(&mut self.alone_ns) {
             take(class, std::mem::take(alone));
         }
         let shallow = self.shared.iter_mut().map(std::mem::take).enumerate();
@@ -235,7 +230,6 @@ impl WallClock {
             }
         }
         (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
-        self.alone_ns.fill(0);
     }
 
     /// Ends the clock with the last activity.
@@ -250,7 +244,7 @@ impl WallClock {
         if !self.alone_until(self.end) || self.running.len() > 0 {
             self.advance(self.end);
         }
-        let mut exposed_ns = std::mem::take(&mut self.single);
+        let mut exposed_ns = self.alone_ns.clone();
         let shallow = std::mem::take(&mut self.shared).into_iter().enumerate();
         let mut depths: Vec<(usize, Shared)> = shallow.chain(self.deep.drain()).collect();
         depths.sort_unstable_by_key(|(depth, _)| *depth);

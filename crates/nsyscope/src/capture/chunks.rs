@@ -1,36 +1,45 @@
 //! Reading in chunks on several threads, and putting the chunks together in order.
 
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::sink::Whole;
 
-/// Whose turn it is to hand over what it has read.
-struct Turn<W> {
+/// Chunks that have been read, for each thread, while one is missing before them.
+const AHEAD: usize = 2;
+
+/// What the threads share.
+struct Chunks<S, W> {
     /// The chunk that nobody has begun.
     next: usize,
     /// The chunk whose rows come next.
     expected: usize,
-    /// A thread gave up: no further turn comes.
+    /// A thread gave up: nothing more is put together.
     over: bool,
-    whole: W,
+    /// `None` while a thread adds to it.
+    whole: Option<W>,
+    /// What has been read and not been put in its place.
+    read: BTreeMap<usize, S>,
+    /// Sinks that are empty again.
+    spare: Vec<S>,
 }
 
-struct Turns<W> {
-    turn: Mutex<Turn<W>>,
+struct Shared<S, W> {
+    chunks: Mutex<Chunks<S, W>>,
     changed: Condvar,
 }
 
-impl<W> Turns<W> {
-    fn lock(&self) -> MutexGuard<'_, Turn<W>> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+impl<S, W> Shared<S, W> {
+    fn lock(&self) -> MutexGuard<'_, Chunks<S, W>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends the turns of all when its thread gives up, be it by an error or a panic: nobody waits for
+/// Ends the work of all when its thread gives up, be it by an error or a panic: nobody waits for
 /// rows that do not come.
-struct Giving<'t, W>(&'t Turns<W>, bool);
+struct Giving<'t, S, W>(&'t Shared<S, W>, bool);
 
-impl<W> Drop for Giving<'_, W> {
+impl<S, W> Drop for Giving<'_, S, W> {
     fn drop(&mut self) {
         if !self.1 {
             self.0.lock().over = true;
@@ -41,10 +50,10 @@ impl<W> Drop for Giving<'_, W> {
 
 /// Reads chunks `0..chunks` and puts them together in that order, whatever the number of threads.
 ///
-/// Each thread has a worker and a sink of its own, which it fills with one chunk at a time. What it
-/// has read is moved to the whole once all chunks before are there, while other threads read on:
-/// no more than a chunk a thread is ever held twice.
-pub(super) fn in_chunks<K, S: Default, W: Whole<S>, E: Send>(
+/// Each thread has a worker of its own. What it has read is moved to the whole once all chunks before
+/// are there, by the thread that finds it so, while others read on: no more than three chunks a
+/// thread are ever held twice.
+pub(super) fn in_chunks<K, S: Default + Send, W: Whole<S>, E: Send>(
     chunks: usize,
     threads: usize,
     worker: impl Fn() -> Result<K, E> + Sync,
@@ -60,34 +69,54 @@ pub(super) fn in_chunks<K, S: Default, W: Whole<S>, E: Send>(
         }
         return Ok(whole);
     }
-    let turns = Turns {
-        turn: Mutex::new(Turn { next: 0, expected: 0, over: false, whole }),
+    let shared = Shared {
+        chunks: Mutex::new(Chunks {
+            next: 0,
+            expected: 0,
+            over: false,
+            whole: Some(whole),
+            read: BTreeMap::new(),
+            spare: Vec::new(),
+        }),
         changed: Condvar::new(),
     };
     let work = || -> Result<(), E> {
-        let mut giving = Giving(&turns, false);
-        let (mut worker, mut sink) = (worker()?, S::default());
+        let mut giving = Giving(&shared, false);
+        let mut worker = worker()?;
         loop {
-            let chunk = {
-                let mut turn = turns.lock();
-                if turn.over || turn.next == chunks {
-                    break;
-                }
-                turn.next += 1;
-                turn.next - 1
+            // One chunk that takes long holds up those behind it.
+            let full = |state: &mut Chunks<S, W>| {
+                !state.over && state.next < chunks && state.read.len() >= AHEAD * threads
             };
-            read(&mut worker, &mut sink, chunk)?;
-            let mut turn = turns
+            let mut state = shared
                 .changed
-                .wait_while(turns.lock(), |turn| !turn.over && turn.expected != chunk)
+                .wait_while(shared.lock(), full)
                 .unwrap_or_else(PoisonError::into_inner);
-            if turn.over {
+            if state.over || state.next == chunks {
                 break;
             }
-            turn.whole.take(&mut sink, chunks - chunk - 1);
-            turn.expected += 1;
-            drop(turn);
-            turns.changed.notify_all();
+            let chunk = state.next;
+            state.next += 1;
+            let mut sink = state.spare.pop().unwrap_or_default();
+            drop(state);
+            read(&mut worker, &mut sink, chunk)?;
+            let mut state = shared.lock();
+            state.read.insert(chunk, sink);
+            // Whoever adds to the whole looks for the next chunk once more before it goes.
+            while let Some(mut whole) = state.whole.take() {
+                let place = state.expected;
+                let Some(mut sink) = state.read.remove(&place) else {
+                    state.whole = Some(whole);
+                    break;
+                };
+                drop(state);
+                whole.take(&mut sink, chunks - place - 1);
+                state = shared.lock();
+                state.whole = Some(whole);
+                state.expected += 1;
+                state.spare.push(sink);
+                shared.changed.notify_all();
+            }
         }
         giving.1 = true;
         Ok(())
@@ -102,10 +131,12 @@ pub(super) fn in_chunks<K, S: Default, W: Whole<S>, E: Send>(
             })
             .collect()
     });
-    match failures.into_iter().next() {
-        Some(error) => Err(error),
-        None => Ok(turns.turn.into_inner().unwrap_or_else(PoisonError::into_inner).whole),
+    if let Some(error) = failures.into_iter().next() {
+        return Err(error);
     }
+    let state = shared.chunks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // No thread gave up, so that the last one has put it back.
+    state.whole.map_or_else(|| unreachable!("a thread ended before it was done"), Ok)
 }
 
 #[cfg(test)]
@@ -146,6 +177,25 @@ mod tests {
             assert_eq!(run(0, threads, None), Ok(Vec::new()));
             assert_eq!(run(1, threads, None), Ok(vec![0, 1]));
         }
+    }
+
+    #[test]
+    fn a_slow_chunk_holds_up_no_more_than_some() {
+        let begun = std::sync::atomic::AtomicUsize::new(0);
+        let read = |(): &mut (), sink: &mut Vec<usize>, chunk: usize| {
+            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if chunk == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                let most = 1 + 3 * (AHEAD + 1);
+                if begun.load(std::sync::atomic::Ordering::Relaxed) > most {
+                    return Err("read too far ahead");
+                }
+            }
+            sink.push(chunk);
+            Ok(())
+        };
+        let sum = in_chunks(60, 3, || Ok(()), read, Sum(Vec::new())).map(|sum| sum.0);
+        assert_eq!(sum, Ok((0..60).collect()));
     }
 
     #[test]

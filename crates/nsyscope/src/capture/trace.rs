@@ -279,7 +279,6 @@ impl<'c> Reader<'c> {
         let mut kernels = KernelTable::default();
         let mut names: Vec<NameKey> = Vec::new();
         let mut geometries = Vec::new();
-        let mut block_shapes = BlockShapes::new();
         let mut graph_nodes = Vec::new();
         if let Some((columns, extra)) = self.activities::<KernelExtra>(KERNEL)? {
             kernels = KernelTable {
@@ -290,7 +289,6 @@ impl<'c> Reader<'c> {
             };
             names = extra.names.into_keys();
             geometries = extra.geometries.into_keys();
-            block_shapes = shapes::read(capture, &kernels, geometries.len());
             graph_nodes = extra.nodes.into_keys();
         }
         let mut memcpys = MemcpyTable::default();
@@ -386,12 +384,18 @@ impl<'c> Reader<'c> {
         metadata::read_diagnostics(capture, &working, &mut self.health)?;
 
         let health = &mut self.health;
+        let at_work = capture.source().reading();
+        api.tidy(RUNTIME, at_work, health);
+        // Kernels are still in the order of the file.
+        let (mut by_thread, block_shapes) = at_work.for_rows(api.len()).join(
+            || CallsByThread::new(&api, threads.len()),
+            || shapes::read(capture, &kernels, geometries.len()),
+        );
         kernels.sort(KERNEL, health);
         memcpys.sort(MEMCPY, health);
         memsets.sort(MEMSET, health);
         graphs.sort(GRAPH, health);
         syncs.sort(SYNC, health);
-        api.tidy(RUNTIME, capture.source().reading(), health);
         let middle = trust::middle(&[&kernels, &graphs, &memcpys, &memsets]);
         let mut keep_near = |table: &mut dyn ActivityTable, name: &str| {
             if let Some(rows) = trust::near(&table.columns().start, middle, name, health) {
@@ -405,11 +409,10 @@ impl<'c> Reader<'c> {
         keep_near(&mut syncs, SYNC);
         if let Some(rows) = trust::near(&api.start, middle, RUNTIME, health) {
             api.keep(&rows);
+            by_thread = CallsByThread::new(&api, threads.len());
         }
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();
-        let at_work = capture.source().reading();
-        let by_thread = CallsByThread::new(&api, threads.len());
         let launches = LaunchIndex::new(
             &api,
             &api_names,

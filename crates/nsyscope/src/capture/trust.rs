@@ -203,6 +203,7 @@ const WATCHED: usize = 16;
 /// A row that has not ended yet, and the rows of its stream that it outlasts.
 struct Open {
     row: u32,
+    end: i64,
     outlasts: [u32; OUTLASTED],
     count: usize,
 }
@@ -231,17 +232,26 @@ fn overruns(
         }
         let (start, end) = (columns.start[row], columns.end[row]);
         let list = &mut open[stream as usize];
+        let this = Open { row: row as u32, end, outlasts: [NONE; OUTLASTED], count: 0 };
+        // Nearly always the one before has ended.
+        if let [only] = list.as_mut_slice()
+            && only.end <= start
+            && only.count == 0
+        {
+            *only = this;
+            continue;
+        }
         let mut i = 0;
         while let Some(other) = list.get_mut(i) {
             let long = other.row as usize;
-            if columns.end[long] <= start {
+            if other.end <= start {
                 close(list.swap_remove(i), mark);
                 continue;
             }
             let same_replay = columns.correlation[row] == columns.correlation[long]
                 && columns.correlation[row] != NONE
                 && in_graph(row);
-            if !same_replay && end.saturating_add(OVERRUN_SLACK_NS) < columns.end[long] {
+            if !same_replay && end.saturating_add(OVERRUN_SLACK_NS) < other.end {
                 other.outlasts[other.count] = row as u32;
                 other.count += 1;
                 if other.count == OUTLASTED {
@@ -256,7 +266,7 @@ fn overruns(
         if list.len() == WATCHED {
             list.swap_remove(0);
         }
-        list.push(Open { row: row as u32, outlasts: [NONE; OUTLASTED], count: 0 });
+        list.push(this);
     }
     for list in open {
         for open in list {
