@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::capture::{CopyDirection, Trace};
-use crate::kernel::{Category, Classifier, RuleId};
+use crate::capture::{CopyDirection, KernelName, Trace};
+use crate::kernel::{Category, Classification, Classifier, RuleId};
 use crate::run::Run;
+
+/// Names that a thread classifies at a time: a captured engine has some hundred, and the first of a
+/// kind takes a hundred times as long as the others, as its rule is compiled.
+const NAMES: usize = 16;
 
 /// What every name of a run is. Each name is classified once.
 #[derive(Clone, Debug)]
@@ -20,17 +24,24 @@ pub struct Classes {
 impl Classes {
     /// Classifies the kernel names of a run.
     pub fn new(run: &Run, classifier: &Classifier) -> Self {
-        let found: Vec<Vec<_>> = run
+        let parts: Vec<(usize, &[KernelName])> = run
             .traces()
             .iter()
-            .map(|trace| {
-                trace
-                    .kernel_names()
-                    .iter()
-                    .map(|name| classifier.classify(&name.demangled, name.mangled.as_deref()))
-                    .collect()
+            .enumerate()
+            .flat_map(|(file, trace)| {
+                trace.kernel_names().chunks(NAMES).map(move |names| (file, names))
             })
             .collect();
+        let classified = run.threads().map(parts.len(), |part| {
+            let names = parts[part].1.iter();
+            names
+                .map(|name| classifier.classify(&name.demangled, name.mangled.as_deref()))
+                .collect::<Vec<_>>()
+        });
+        let mut found: Vec<Vec<Classification>> = vec![Vec::new(); run.traces().len()];
+        for ((file, _), classes) in parts.iter().zip(classified) {
+            found[*file].extend(classes);
+        }
         let mut categories: Vec<Category> = found
             .iter()
             .flatten()
