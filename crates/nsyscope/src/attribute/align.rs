@@ -19,6 +19,7 @@ use super::template::Templates;
 use crate::Result;
 use crate::cost::{CostModel, Op, Options, Parallelism};
 use crate::model::{Architecture, Mixer};
+use crate::parallel::Threads;
 
 /// What decided the operation of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -99,6 +100,31 @@ const IMPOSSIBLE: i32 = 100;
 /// Rounds of experts in a layer that are looked for at most.
 const MOST_ROUNDS: u64 = 8;
 
+/// What tells main lines apart: their setup and names.
+type Key = (Setup, Box<[u32]>);
+
+/// A step whose main line is known.
+struct Line<'a> {
+    work: &'a [Work],
+    on_main: &'a [bool],
+}
+
+impl Line<'_> {
+    fn aside(&self) -> bool {
+        self.on_main.contains(&false)
+    }
+
+    fn main(&self) -> Vec<Work> {
+        self.work.iter().zip(self.on_main).filter(|(_, main)| **main).map(|(w, _)| *w).collect()
+    }
+
+    /// The names of the main line; side streams change what it is expected to hold.
+    fn names(&self) -> Box<[u32]> {
+        let main = self.work.iter().zip(self.on_main).filter(|(_, main)| **main);
+        main.map(|(w, _)| w.name).chain(self.aside().then_some(u32::MAX)).collect()
+    }
+}
+
 /// Aligns steps with a model, each distinct sequence of kernels once.
 #[derive(Debug)]
 pub struct Aligner<'a> {
@@ -107,7 +133,7 @@ pub struct Aligner<'a> {
     options: &'a Options,
     prices: Option<&'a CostModel>,
     /// Readings of the main line, by its names.
-    readings: FxHashMap<(Setup, Box<[u32]>), Arc<Reading>>,
+    readings: FxHashMap<Key, Arc<Reading>>,
     /// Whole alignments, by reading and by what runs aside.
     alignments: FxHashMap<(usize, Box<[u32]>), Arc<Alignment>>,
 }
@@ -145,19 +171,13 @@ impl<'a> Aligner<'a> {
     /// Model and deployment do not fit together ([`crate::cost::StepGraph::build`]).
     pub fn align(&mut self, setup: &Setup, work: &[Work]) -> Result<Option<Arc<Alignment>>> {
         let Some(on_main) = main_line(work) else { return Ok(None) };
-        let aside = on_main.contains(&false);
-        let main = || work.iter().zip(&on_main).filter(|(_, main)| **main).map(|(w, _)| w);
-        // Side streams change what the main line is expected to hold.
-        let names = main().map(|w| w.name).chain(aside.then_some(u32::MAX));
-        let key = (*setup, names.collect::<Box<[u32]>>());
+        let line = Line { work, on_main: &on_main };
+        let (key, aside) = ((*setup, line.names()), line.aside());
         let reading = if let Some(reading) = self.readings.get(&key) {
             reading.clone()
         } else {
-            let line: Vec<Work> = main().copied().collect();
-            let Some(reading) = self.read(setup, &line, aside)? else { return Ok(None) };
-            let reading = Arc::new(reading);
-            self.readings.insert(key, reading.clone());
-            reading
+            let Some(reading) = self.read(setup, &line.main(), aside)? else { return Ok(None) };
+            self.keep(key, reading)
         };
         let beside = if aside { places_beside(&reading, work, &on_main) } else { Vec::new() };
         let aside = beside.iter().flat_map(|&(at, layer)| [at, layer, work[at as usize].name]);
@@ -172,6 +192,36 @@ impl<'a> Aligner<'a> {
         });
         self.alignments.insert(key, alignment.clone());
         Ok(Some(alignment))
+    }
+
+    /// Reads the main lines of the steps that [`Aligner::align`] will be asked about first, in that
+    /// order, on several threads.
+    pub(crate) fn read_ahead(&mut self, threads: Threads, steps: &[(Setup, Vec<Work>)]) {
+        let mut lines: Vec<(Key, Vec<Work>, bool)> = Vec::new();
+        for (setup, work) in steps {
+            let Some(on_main) = main_line(work) else { continue };
+            let line = Line { work, on_main: &on_main };
+            let key = (*setup, line.names());
+            if lines.iter().all(|(known, ..)| *known != key) {
+                lines.push((key, line.main(), line.aside()));
+            }
+        }
+        let read = threads.map(lines.len(), |at| {
+            let ((setup, _), main, aside) = &lines[at];
+            // What cannot be read is an error once it is that step's turn.
+            self.read(setup, main, *aside).ok().flatten()
+        });
+        for ((key, ..), reading) in lines.into_iter().zip(read) {
+            if let Some(reading) = reading {
+                self.keep(key, reading);
+            }
+        }
+    }
+
+    fn keep(&mut self, key: Key, reading: Reading) -> Arc<Reading> {
+        let reading = Arc::new(Reading { id: self.readings.len(), ..reading });
+        self.readings.insert(key, reading.clone());
+        reading
     }
 
     /// The best reading of the main line over the forms that the model can have.
@@ -208,8 +258,7 @@ impl<'a> Aligner<'a> {
             best = self.attempt(&mut search, form)?;
         }
         drop(search);
-        let id = self.readings.len();
-        let read = |trial: Trial| Reading::new(id, trial, &roles, *setup, self.parallelism);
+        let read = |trial: Trial| Reading::new(0, trial, &roles, *setup, self.parallelism);
         // Nothing else holds it any more.
         Ok(best.and_then(Rc::into_inner).map(read))
     }

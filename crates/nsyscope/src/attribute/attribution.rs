@@ -138,6 +138,7 @@ impl Attribution {
         let roles = Roles::new(run, classes);
         let mut aligner =
             Aligner::new(target.arch, target.parallelism, target.options).with_prices(target.cost);
+        read_ahead(&mut aligner, run, steps, &roles, target);
         let mut interned: FxHashMap<*const Alignment, Interned> = FxHashMap::default();
         let mut out = Self::default();
         let mut tally = Tally::new(target);
@@ -191,6 +192,43 @@ impl Attribution {
         let assignment = *self.ranks.get(rank)?.assignment_of.get(activity)?;
         self.assignments.get(assignment as usize)
     }
+}
+
+/// Steps of the first rank whose sequences are read on all threads: nearly all that differ are among
+/// them. Of each sequence the first step counts, so that others must not be read before it.
+const AHEAD: usize = 64;
+
+/// As long as there are no more activities before their end: they are held until they are read.
+const MOST_AHEAD: u32 = 200_000;
+
+/// Fewer kernels are read before another thread has begun.
+const WORTH_SHARING: usize = 2_000;
+
+fn read_ahead(
+    aligner: &mut Aligner<'_>,
+    run: &Run,
+    steps: &Steps,
+    roles: &Roles,
+    target: &Target<'_>,
+) {
+    let Some(rank) = steps.ranks.first() else { return };
+    let near = rank.steps.iter().take(AHEAD).take_while(|step| step.last <= MOST_AHEAD);
+    let first = &rank.steps[..near.count()];
+    let kernels = first.last().map_or(0, |last| last.last as usize);
+    if run.threads().count() == 1 || kernels < WORTH_SHARING {
+        return;
+    }
+    let file = run.ranks()[rank.rank as usize].file;
+    let trace = &run.traces()[file];
+    let ahead: Vec<(Setup, Vec<Work>)> = first
+        .iter()
+        .filter(|step| rank.activities_of(step).all(|(_, a)| a.table != ActivityKind::Graph))
+        .map(|step| {
+            let work = rank.activities_of(step).map(|(_, a)| roles.work(file, trace, a));
+            (Setup::of(step, target.context), work.collect())
+        })
+        .collect();
+    aligner.read_ahead(run.threads(), &ahead);
 }
 
 fn intern(alignment: &Alignment, assignments: &mut Vec<Assignment>) -> Vec<u32> {
