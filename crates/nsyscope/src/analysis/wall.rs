@@ -217,19 +217,31 @@ impl WallClock {
     /// many short times. Hands out each class with its share of the busy time in ns, as
     /// [`WallTime::exposed_ns`] has it.
     pub(crate) fn settle(&mut self, mut take: impl FnMut(u32, i64)) {
-        if self.start.take().is_some() && (!self.alone_until(self.end) || self.running.len() > 0) {
-            self.advance(self.end);
+        if self.start.take().is_some() {
+            self.end();
         }
         for (class, alone) in (0..).zip(&mut self.alone_ns) {
             take(class, std::mem::take(alone));
         }
+        self.share_out(take);
+        (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
+    }
+
+    /// Lets what runs run to its end.
+    fn end(&mut self) {
+        if !self.alone_until(self.end) || self.running.len() > 0 {
+            self.advance(self.end);
+        }
+    }
+
+    /// Hands out each class with its share of the time that several had, in ns.
+    fn share_out(&mut self, mut take: impl FnMut(u32, i64)) {
         let shallow = self.shared.iter_mut().map(std::mem::take).enumerate();
         for (depth, shared) in shallow.chain(self.deep.drain()) {
             for (class, part) in shares(shared, depth) {
                 take(class, part);
             }
         }
-        (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
     }
 
     /// Ends the clock with the last activity.
@@ -241,18 +253,9 @@ impl WallClock {
                 ..WallTime::default()
             };
         };
-        if !self.alone_until(self.end) || self.running.len() > 0 {
-            self.advance(self.end);
-        }
+        self.end();
         let mut exposed_ns = self.alone_ns.clone();
-        let shallow = std::mem::take(&mut self.shared).into_iter().enumerate();
-        let mut depths: Vec<(usize, Shared)> = shallow.chain(self.deep.drain()).collect();
-        depths.sort_unstable_by_key(|(depth, _)| *depth);
-        for (depth, shared) in depths {
-            for (class, part) in shares(shared, depth) {
-                exposed_ns[class as usize] += part;
-            }
-        }
+        self.share_out(|class, part| exposed_ns[class as usize] += part);
         WallTime {
             start,
             end: self.end,

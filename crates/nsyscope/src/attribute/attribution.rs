@@ -15,7 +15,7 @@ use crate::capture::NONE;
 use crate::cost::{Collective, CostModel, Options, Parallelism};
 use crate::model::Architecture;
 use crate::run::Run;
-use crate::segment::{Phase, Step, Steps};
+use crate::segment::{Phase, RankSteps, Step, Steps};
 
 /// What a run executes, and where.
 #[derive(Clone, Copy, Debug)]
@@ -150,7 +150,7 @@ impl Attribution {
             let mut assignment_of = vec![NONE; rank.activities().len()];
             let mut alignments = Vec::with_capacity(rank.steps.len());
             for step in &rank.steps {
-                if rank.activities_of(step).any(|(_, a)| a.table == ActivityKind::Graph) {
+                if is_opaque(rank, step) {
                     out.opaque_steps += 1;
                     alignments.push(None);
                     continue;
@@ -222,13 +222,18 @@ fn read_ahead(
     let trace = &run.traces()[file];
     let ahead: Vec<(Setup, Vec<Work>)> = first
         .iter()
-        .filter(|step| rank.activities_of(step).all(|(_, a)| a.table != ActivityKind::Graph))
+        .filter(|step| !is_opaque(rank, step))
         .map(|step| {
             let work = rank.activities_of(step).map(|(_, a)| roles.work(file, trace, a));
             (Setup::of(step, target.context), work.collect())
         })
         .collect();
     aligner.read_ahead(run.threads(), &ahead);
+}
+
+/// Whether a CUDA graph of the step was traced as a whole: its kernels are not to be seen.
+fn is_opaque(rank: &RankSteps, step: &Step) -> bool {
+    rank.activities_of(step).any(|(_, activity)| activity.table == ActivityKind::Graph)
 }
 
 fn intern(alignment: &Alignment, assignments: &mut Vec<Assignment>) -> Vec<u32> {

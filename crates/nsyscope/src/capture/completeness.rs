@@ -9,7 +9,7 @@ use super::api::{ApiKind, ApiTable, CallsByThread, Cursor};
 use super::nvtx::NvtxTable;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
-use crate::text;
+use crate::text::count;
 
 pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
     let mut health = Health::default();
@@ -47,8 +47,8 @@ fn kernels(trace: &Trace, health: &mut Health) {
              is newer than nsys supports, the profiler may not trace GPUs inside this container or \
              WSL, rows were lost, or the capture range held no work; nothing can be said about \
              kernels",
-            text::count(calls),
-            text::count(launches),
+            count(calls),
+            count(launches),
         )
     } else {
         format!(
@@ -183,7 +183,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             && (last_joined[process].is_none_or(|last| last > row as u32)
                 || api.start()[row] >= last_end[process])
     };
-    let count = |rows: Range<usize>| {
+    let launched = |rows: Range<usize>| {
         // How many stream captures are open; a capture spans threads where its mode allows it,
         // so it is counted by process.
         let mut open = vec![0u32; processes];
@@ -211,8 +211,11 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
     };
     // What is recorded depends on all calls before.
     let rows = api.len();
-    let parts =
-        if begins.contains(&true) { vec![count(0..rows)] } else { threads.ranges(rows, count) };
+    let parts = if begins.contains(&true) {
+        vec![launched(0..rows)]
+    } else {
+        threads.ranges(rows, launched)
+    };
     let sum = |of: fn(&Launches) -> u64| parts.iter().map(of).sum::<u64>();
     let (launches, lost) = (sum(|found| found.kernels.0), sum(|found| found.kernels.1));
     let (graph_launches, graphs_lost) = (sum(|found| found.graphs.0), sum(|found| found.graphs.1));
@@ -229,8 +232,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             format!(
                 "{} of {} kernel launches left no kernel row: rows were lost while recording or \
                  importing; busy times are too small and idle times too large",
-                text::count(lost),
-                text::count(launches),
+                count(lost),
+                count(launches),
             ),
         );
     }
@@ -242,8 +245,8 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
             format!(
                 "{} of {} CUDA graph launches left no row of their work: busy times are too small \
                  and idle times too large",
-                text::count(graphs_lost),
-                text::count(graph_launches),
+                count(graphs_lost),
+                count(graph_launches),
             ),
         );
     }

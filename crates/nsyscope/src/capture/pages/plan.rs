@@ -109,7 +109,6 @@ impl Plan {
             };
         }
         (self.end, self.whole) = (usize::try_from(at).ok()?, next == types.len());
-        self.header.clear();
         self.stored.clear();
         self.constant.clear();
         self.odd.clear();
