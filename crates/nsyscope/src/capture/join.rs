@@ -14,15 +14,19 @@ pub(crate) struct LaunchIndex {
 }
 
 enum ProcessIndex {
-    /// Ids are dense enough for a bit each: the rows of those that occur, in order of id.
+    /// Ids lie close enough together for a bit each: the rows of those that occur, in order of id.
     Dense { ids: IdSet, rows: Vec<u32> },
     /// Ids are spread out.
     Sparse(FxHashMap<u32, u32>),
 }
 
-/// A set of ids from the lowest one on: which occur, and how many come before.
+/// A set of ids from the lowest one on: which occur, and how many come before. Only blocks of ids of
+/// which one occurs take memory: a capture of windows, or one of many made into one, has its ids in
+/// runs that are far apart.
 struct IdSet {
     low: u32,
+    /// Of each block its place in `words`, in blocks; [`NONE`] where none of its ids occur.
+    blocks: Vec<u32>,
     words: Vec<Word>,
 }
 
@@ -35,13 +39,39 @@ struct Word {
 }
 
 impl IdSet {
+    /// The words of a block.
+    const BLOCK: u32 = 32;
+
+    /// An empty set of ids from `low` to `high`.
     fn new(low: u32, high: u32) -> Self {
-        Self { low, words: vec![Word::default(); ((high - low) / 64 + 1) as usize] }
+        let blocks = (high - low) / (64 * Self::BLOCK) + 1;
+        Self { low, blocks: vec![NONE; blocks as usize], words: Vec::new() }
     }
 
+    /// Marks the block of an id as one that is needed.
+    fn reserve(&mut self, id: u32) {
+        self.blocks[((id - self.low) / (64 * Self::BLOCK)) as usize] = 0;
+    }
+
+    /// Makes room for the blocks that are needed, at most `most` of them; `false` if they are more.
+    fn make_room(&mut self, most: u64) -> bool {
+        let mut count = 0;
+        for block in self.blocks.iter_mut().filter(|block| **block != NONE) {
+            *block = count;
+            count += 1;
+        }
+        let fits = u64::from(count) <= most;
+        if fits {
+            self.words = vec![Word::default(); (count * Self::BLOCK) as usize];
+        }
+        fits
+    }
+
+    /// Adds an id whose block is there.
     fn insert(&mut self, id: u32) {
         let at = id - self.low;
-        self.words[(at / 64) as usize].bits |= 1 << (at % 64);
+        let block = self.blocks[(at / (64 * Self::BLOCK)) as usize];
+        self.words[(block * Self::BLOCK + at / 64 % Self::BLOCK) as usize].bits |= 1 << (at % 64);
     }
 
     /// Counts, once all ids are in; returns how many there are.
@@ -57,7 +87,11 @@ impl IdSet {
     /// How many lesser ids occur; `None` where this one does not.
     fn place(&self, id: u32) -> Option<usize> {
         let at = id.checked_sub(self.low)?;
-        let word = self.words.get((at / 64) as usize)?;
+        let &block = self.blocks.get((at / (64 * Self::BLOCK)) as usize)?;
+        if block == NONE {
+            return None;
+        }
+        let word = self.words[(block * Self::BLOCK + at / 64 % Self::BLOCK) as usize];
         let bit = 1 << (at % 64);
         (word.bits & bit != 0)
             .then(|| (word.before + (word.bits & (bit - 1)).count_ones()) as usize)
@@ -128,17 +162,20 @@ impl Calls<'_> {
             (low, high, count) = (low.min(id), high.max(id), count + 1);
         });
         let span = u64::from(high.saturating_sub(low)) + 1;
-        // A quarter of a byte an id of the span, against some sixteen for each in a map.
-        if count > 0 && span <= 64 * count + 65_536 {
+        // What the directory of blocks and the blocks may take: some sixteen bytes a call, as a map would.
+        if count > 0 && span <= 8_192 * (count + 1_024) {
             let mut ids = IdSet::new(low, high);
-            self.each(|_, id| ids.insert(id));
-            let mut rows = vec![NONE; ids.number()];
-            self.each(|row, id| {
-                if let Some(place) = ids.place(id) {
-                    self.prefer(row, &mut rows[place]);
-                }
-            });
-            return ProcessIndex::Dense { ids, rows };
+            self.each(|_, id| ids.reserve(id));
+            if ids.make_room(count / 32 + 32) {
+                self.each(|_, id| ids.insert(id));
+                let mut rows = vec![NONE; ids.number()];
+                self.each(|row, id| {
+                    if let Some(place) = ids.place(id) {
+                        self.prefer(row, &mut rows[place]);
+                    }
+                });
+                return ProcessIndex::Dense { ids, rows };
+            }
         }
         let mut map = FxHashMap::default();
         self.each(|row, id| self.prefer(row, map.entry(id).or_insert(NONE)));
@@ -207,6 +244,19 @@ mod tests {
         for (row, &(_, id)) in calls.iter().enumerate().skip(1) {
             assert_eq!(found.row(0, id), row as u32);
         }
+        let runs: Vec<(u32, u32)> =
+            (0..3_000).map(|i| (0, 5 + i / 300 * 2_000_000 + i % 300)).collect();
+        let clustered = index(&runs);
+        assert!(matches!(clustered.processes[0], ProcessIndex::Dense { .. }));
+        for (row, &(_, id)) in runs.iter().enumerate() {
+            assert_eq!(clustered.row(0, id), row as u32);
+        }
+        for absent in [0, 4, 305, 1_000_000, 2_000_004, 18_000_305, u32::MAX - 1] {
+            assert_eq!(clustered.row(0, absent), NONE);
+        }
+        // As many blocks as ids.
+        let alone = index(&(0..300).map(|i| (0, i * 3_000)).collect::<Vec<_>>());
+        assert!(matches!(alone.processes[0], ProcessIndex::Sparse(_)));
         let dense = index(&calls.iter().map(|&(p, id)| (p, id % 12_800)).collect::<Vec<_>>());
         assert!(matches!(dense.processes[0], ProcessIndex::Dense { .. }));
     }
