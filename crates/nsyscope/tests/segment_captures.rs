@@ -88,7 +88,7 @@ fn lead(run: &Run, rank: &RankSteps, step: &Step) -> i64 {
     let trace = &run.traces()[run.ranks()[rank.rank as usize].file];
     let (api, names) = (trace.api(), trace.api_names());
     let first = rank.activities_of(step).next().unwrap().1;
-    let launch = first.launch(trace) as usize;
+    let launch = first.launch as usize;
     let recorded = (0..launch)
         .rev()
         .find(|&row| {

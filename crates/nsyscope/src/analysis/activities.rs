@@ -41,15 +41,12 @@ pub struct Activity {
     pub end: i64,
     /// Its stream, an index into [`Trace::streams`].
     pub stream: u32,
+    /// The API row that launched it; [`NONE`](crate::capture::NONE) where unknown. It is here, and
+    /// not in its table alone, since every question about causes asks it of every activity.
+    pub launch: u32,
 }
 
 impl Activity {
-    /// The API row that launched it; [`NONE`](crate::capture::NONE) where unknown.
-    #[inline]
-    pub fn launch(&self, trace: &Trace) -> u32 {
-        self.table.columns(trace).launch()[self.row as usize]
-    }
-
     /// Its correlation id, which tells the replays of CUDA graphs apart within a process;
     /// [`NONE`](crate::capture::NONE) where there is none.
     #[inline]
@@ -97,6 +94,7 @@ pub fn activities(trace: &Trace) -> impl Iterator<Item = Activity> + '_ {
             start,
             end: columns.end()[row],
             stream: columns.stream()[row],
+            launch: columns.launch()[row],
         })
     })
 }

@@ -3,7 +3,7 @@
 use crate::capture::NONE;
 use crate::run::Run;
 
-use super::activities::{ActivityKind, activities};
+use super::activities::{Activity, ActivityKind, activities};
 use super::classes::Classes;
 use super::wall::{WallClock, WallTime};
 
@@ -42,34 +42,46 @@ pub fn rank_times(run: &Run, classes: &Classes) -> Vec<RankTime> {
 /// The time of the ranks of one capture.
 fn of_file(run: &Run, classes: &Classes, file: usize) -> Vec<RankTime> {
     let (trace, count) = (&run.traces()[file], classes.categories().len());
-    let mut times: Vec<RankTime> = run
-        .ranks()
-        .iter()
-        .filter(|rank| rank.file == file)
-        .map(|rank| RankTime {
-            rank: rank.rank,
-            wall: WallTime::default(),
-            calls: vec![0; count],
-            busy_ns: vec![0; count],
-            kernels: 0,
-            graphs: 0,
-            memcpys: 0,
-            memsets: 0,
-        })
-        .collect();
-    let first = times.first().map_or(0, |time| time.rank);
-    let mut clocks: Vec<WallClock> = times.iter().map(|_| WallClock::new(count)).collect();
+    let ranks = run.ranks().iter().filter(|rank| rank.file == file);
+    let mut clocks: Vec<RankClock> = ranks.map(|rank| RankClock::new(rank.rank, count)).collect();
+    let first = clocks.first().map_or(0, |clock| clock.time.rank);
     for activity in activities(trace) {
         let rank = run.rank_of_stream(file, activity.stream);
         if rank == NONE {
             continue;
         }
-        let i = (rank - first) as usize;
-        let class = classes.activity(file, trace, &activity);
-        clocks[i].add(activity.start, activity.end, class);
-        let time = &mut times[i];
-        time.calls[class as usize] += 1;
-        time.busy_ns[class as usize] += activity.end - activity.start;
+        let category = classes.activity(file, trace, &activity);
+        clocks[(rank - first) as usize].add(&activity, category);
+    }
+    clocks.into_iter().map(RankClock::finish).collect()
+}
+
+/// A [`RankTime`] while its activities are added, in order of start.
+pub(crate) struct RankClock {
+    time: RankTime,
+    wall: WallClock,
+}
+
+impl RankClock {
+    pub(crate) fn new(rank: u32, categories: usize) -> Self {
+        let time = RankTime {
+            rank,
+            wall: WallTime::default(),
+            calls: vec![0; categories],
+            busy_ns: vec![0; categories],
+            kernels: 0,
+            graphs: 0,
+            memcpys: 0,
+            memsets: 0,
+        };
+        Self { time, wall: WallClock::new(categories) }
+    }
+
+    pub(crate) fn add(&mut self, activity: &Activity, category: u32) {
+        self.wall.add(activity.start, activity.end, category);
+        let time = &mut self.time;
+        time.calls[category as usize] += 1;
+        time.busy_ns[category as usize] += activity.end - activity.start;
         match activity.table {
             ActivityKind::Kernel => time.kernels += 1,
             ActivityKind::Graph => time.graphs += 1,
@@ -77,8 +89,8 @@ fn of_file(run: &Run, classes: &Classes, file: usize) -> Vec<RankTime> {
             ActivityKind::Memset => time.memsets += 1,
         }
     }
-    for (time, clock) in times.iter_mut().zip(clocks) {
-        time.wall = clock.finish();
+
+    pub(crate) fn finish(self) -> RankTime {
+        RankTime { wall: self.wall.finish(), ..self.time }
     }
-    times
 }

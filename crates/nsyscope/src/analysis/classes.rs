@@ -86,8 +86,14 @@ impl Classes {
     /// The category number of any activity of a trace.
     #[inline]
     pub fn activity(&self, file: usize, trace: &Trace, activity: &super::Activity) -> u32 {
-        let row = activity.row as usize;
-        match activity.table {
+        self.row(file, trace, activity.table, activity.row)
+    }
+
+    /// The category number of a row of one of a trace's tables.
+    #[inline]
+    pub fn row(&self, file: usize, trace: &Trace, table: super::ActivityKind, row: u32) -> u32 {
+        let row = row as usize;
+        match table {
             super::ActivityKind::Kernel => self.kernel(file, trace.kernels().name()[row]),
             super::ActivityKind::Graph => self.graph,
             super::ActivityKind::Memcpy => self.copies[&trace.memcpys().direction()[row]],

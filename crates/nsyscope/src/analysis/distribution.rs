@@ -1,5 +1,7 @@
 //! Figures of a set of durations, exact.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 /// Count, sum, extremes, mean and percentiles of durations in ns.
@@ -56,6 +58,9 @@ impl Distribution {
 pub(crate) struct Durations {
     /// For each duration below [`COUNTED`], how many; empty until there are [`MANY`].
     counts: Vec<u32>,
+    /// The blocks of `counts` that hold any, a bit each: nothing else is looked at. The durations of
+    /// one kernel are near each other, and the memory of the rest is never touched.
+    used: Blocks,
     /// The others, and all of them until there are many.
     rest: Vec<i64>,
     total_ns: i64,
@@ -67,6 +72,25 @@ const COUNTED: usize = 1 << 17;
 /// Fewer values take less space as a list.
 const MANY: usize = 1 << 15;
 
+/// Blocks of counts, a bit each.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blocks(u128);
+
+impl Blocks {
+    /// The values of a block.
+    const LENGTH: usize = COUNTED / 128;
+
+    fn add(&mut self, value: usize) {
+        self.0 |= 1 << (value / Self::LENGTH);
+    }
+
+    /// The values of the blocks, ascending.
+    fn ranges(self) -> impl Iterator<Item = Range<usize>> {
+        let blocks = (0..128).filter(move |block| self.0 >> block & 1 == 1);
+        blocks.map(|block| block * Self::LENGTH..(block + 1) * Self::LENGTH)
+    }
+}
+
 impl Durations {
     pub(crate) fn push(&mut self, ns: i64) {
         self.total_ns = self.total_ns.saturating_add(ns);
@@ -75,7 +99,10 @@ impl Durations {
 
     fn insert(&mut self, ns: i64) {
         match usize::try_from(ns).ok().and_then(|ns| self.counts.get_mut(ns)) {
-            Some(count) if *count < u32::MAX => *count += 1,
+            Some(count) if *count < u32::MAX => {
+                *count += 1;
+                self.used.add(ns as usize);
+            }
             _ => {
                 self.rest.push(ns);
                 if self.counts.is_empty() && self.rest.len() == MANY {
@@ -88,10 +115,11 @@ impl Durations {
     /// Goes over from the list to counting.
     fn count(&mut self) {
         self.counts = vec![0; COUNTED];
-        let counts = &mut self.counts;
+        let (counts, used) = (&mut self.counts, &mut self.used);
         self.rest.retain(|&ns| match usize::try_from(ns).ok().and_then(|ns| counts.get_mut(ns)) {
             Some(count) => {
                 *count += 1;
+                used.add(ns as usize);
                 false
             }
             None => true,
@@ -107,19 +135,24 @@ impl Durations {
             self.count();
         }
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
-        for (ns, (sum, more)) in self.counts.iter_mut().zip(&other.counts).enumerate() {
-            match sum.checked_add(*more) {
-                Some(both) => *sum = both,
-                None => other.rest.extend(std::iter::repeat_n(ns as i64, *more as usize)),
+        for range in other.used.ranges() {
+            let (sums, first) = (&mut self.counts[range.clone()], range.start);
+            for (ns, (sum, more)) in (first..).zip(sums.iter_mut().zip(&other.counts[range])) {
+                match sum.checked_add(*more) {
+                    Some(both) => *sum = both,
+                    None => other.rest.extend(std::iter::repeat_n(ns as i64, *more as usize)),
+                }
             }
         }
+        self.used.0 |= other.used.0;
         for ns in other.rest {
             self.insert(ns);
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.rest.len() + self.counts.iter().map(|&count| count as usize).sum::<usize>()
+        let counted = self.used.ranges().flat_map(|range| &self.counts[range]);
+        self.rest.len() + counted.map(|&count| count as usize).sum::<usize>()
     }
 
     /// The middle one, of an even number the larger of the two in the middle; `None` without any.
@@ -155,6 +188,7 @@ impl Durations {
 /// Durations that are asked for by rank.
 struct Ordered {
     counts: Vec<u32>,
+    used: Blocks,
     /// Ascending.
     rest: Vec<i64>,
     /// How many of them are negative, and come before all that are counted.
@@ -165,7 +199,8 @@ impl Ordered {
     fn new(mut durations: Durations) -> Self {
         durations.rest.sort_unstable();
         let negative = durations.rest.partition_point(|&ns| ns < 0);
-        Self { counts: durations.counts, rest: durations.rest, negative }
+        let Durations { counts, used, rest, .. } = durations;
+        Self { counts, used, rest, negative }
     }
 
     /// The value that `rank` others precede.
@@ -176,15 +211,17 @@ impl Ordered {
         let mut left = rank - self.negative;
         // The rest may hold small values too: of those that occur too often to count.
         let mut rest = self.rest[self.negative..].iter().peekable();
-        for (ns, &count) in self.counts.iter().enumerate() {
-            let mut here = count as usize;
-            while rest.next_if(|&&more| more == ns as i64).is_some() {
-                here += 1;
+        for range in self.used.ranges() {
+            for (ns, &count) in (range.start as i64..).zip(&self.counts[range]) {
+                let mut here = count as usize;
+                while rest.next_if(|&&more| more == ns).is_some() {
+                    here += 1;
+                }
+                if left < here {
+                    return ns;
+                }
+                left -= here;
             }
-            if left < here {
-                return ns as i64;
-            }
-            left -= here;
         }
         rest.nth(left).copied().unwrap_or_default()
     }

@@ -12,6 +12,7 @@ mod startup;
 mod wall;
 
 pub use activities::{Activity, ActivityKind, activities};
+pub(crate) use breakdown::RankClock;
 pub use breakdown::{RankTime, rank_times};
 pub use classes::Classes;
 pub use collectives::{

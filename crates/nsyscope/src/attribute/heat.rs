@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::align::Alignment;
 use super::attribution::Attribution;
-use crate::analysis::{Activity, Classes, WallClock};
+use crate::analysis::{Classes, WallClock};
 use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{Layer, PhaseKey, RankSteps, Step, Steps};
@@ -149,10 +149,10 @@ struct Group {
     scratch: Scratch,
 }
 
-/// A layer of one step: its activities in order of start, each with its column.
+/// A layer of one step: the start, end and column of its activities, in order of start.
 #[derive(Default)]
 struct Scratch {
-    own: Vec<(Activity, u32)>,
+    own: Vec<(i64, i64, u32)>,
     /// The sum of durations of each column, 0 but while a layer is added.
     sums: Vec<i64>,
     /// Of so many columns, for layers whose activities overlap.
@@ -176,7 +176,7 @@ impl LayerHeat {
                     let group = groups.entry(step.key()).or_default();
                     group.steps += 1;
                     let names = Names::new(step, at, place, attribution);
-                    group.add(run, classes, (at, rank), step, &names, attribution);
+                    group.add(classes, (at, rank), step, &names, attribution);
                 }
             }
             groups
@@ -200,15 +200,12 @@ impl LayerHeat {
 impl Group {
     fn add(
         &mut self,
-        run: &Run,
         classes: &Classes,
         (at, rank): (usize, &RankSteps),
         step: &Step,
         names: &Names<'_>,
         attribution: Option<&Attribution>,
     ) {
-        let file = run.ranks()[rank.rank as usize].file;
-        let trace = &run.traces()[file];
         let assignment_of =
             attribution.and_then(|known| known.ranks.get(at)).map(|ops| &ops.assignment_of);
         let mut own = std::mem::take(&mut self.scratch.own);
@@ -226,9 +223,9 @@ impl Group {
                 let number = assignment_of.map_or(NONE, |of| of[position]);
                 let column = match attribution {
                     Some(known) if number != NONE => self.of_assignment(known, number),
-                    _ => self.of_category(classes, classes.activity(file, trace, activity)),
+                    _ => self.of_category(classes, rank.category()[position].into()),
                 };
-                own.push((*activity, column));
+                own.push((activity.start, activity.end, column));
             }
             let samples = self.layers.entry(names.number(layer)).or_default();
             if samples.kind.is_empty() {
@@ -383,18 +380,18 @@ impl Samples {
     /// Adds a layer of one step. `sums` has a zero for each column, and has them again after.
     fn add(
         &mut self,
-        activities: &[(Activity, u32)],
+        activities: &[(i64, i64, u32)],
         sums: &mut [i64],
         clock: &mut Option<(usize, WallClock)>,
     ) {
-        let Some((first, _)) = activities.first() else { return };
+        let Some(&(first, ..)) = activities.first() else { return };
         self.cells.resize(sums.len(), Vec::new());
-        let (mut covered, mut idle, mut apart) = (first.start, 0, true);
-        for (activity, column) in activities {
-            apart &= activity.start >= covered;
-            idle += (activity.start - covered).max(0);
-            covered = covered.max(activity.end);
-            sums[*column as usize] += activity.end - activity.start;
+        let (mut covered, mut idle, mut apart) = (first, 0, true);
+        for &(start, end, column) in activities {
+            apart &= start >= covered;
+            idle += (start - covered).max(0);
+            covered = covered.max(end);
+            sums[column as usize] += end - start;
         }
         if !apart {
             let new = || (sums.len(), WallClock::new(sums.len()));
@@ -402,13 +399,13 @@ impl Samples {
                 Some(known) if known.0 == sums.len() => known,
                 other => other.insert(new()),
             };
-            for (activity, column) in activities {
-                clock.add(activity.start, activity.end, *column);
+            for &(start, end, column) in activities {
+                clock.add(start, end, column);
             }
             sums.fill(0);
             clock.settle(|column, ns| sums[column as usize] += ns);
         }
-        self.walls.push(covered - first.start);
+        self.walls.push(covered - first);
         self.idles.push(idle);
         for (values, sum) in self.cells.iter_mut().zip(sums) {
             if *sum > 0 {
@@ -530,14 +527,11 @@ mod tests {
 
     #[test]
     fn a_layer_is_its_cells_and_its_idle_time() {
-        use crate::analysis::ActivityKind;
-        let activity =
-            |start, end| Activity { table: ActivityKind::Kernel, row: 0, start, end, stream: 0 };
         let mut samples = Samples::default();
         // One after the other with a gap, then two at once with a third beside both.
         let mut sums = [0; 2];
-        samples.add(&[(activity(0, 10), 0), (activity(14, 20), 1)], &mut sums, &mut None);
-        let three = [(activity(0, 10), 0), (activity(4, 20), 1), (activity(25, 30), 1)];
+        samples.add(&[(0, 10, 0), (14, 20, 1)], &mut sums, &mut None);
+        let three = [(0, 10, 0), (4, 20, 1), (25, 30, 1)];
         samples.add(&three, &mut sums, &mut None);
         assert_eq!(sums, [0; 2]);
         assert_eq!(

@@ -144,23 +144,47 @@ pub(crate) struct CallsByThread {
 }
 
 impl CallsByThread {
-    /// `count` is that of all threads.
-    pub(crate) fn new(api: &ApiTable, count: usize) -> Self {
+    /// `count` is that of all threads; the work is shared out among those of `at_work`.
+    pub(crate) fn new(api: &ApiTable, count: usize, at_work: Threads) -> Self {
         let threads = api.thread();
         let mut bounds = vec![0; count + 1];
-        for &thread in threads {
-            bounds[thread as usize + 1] += 1;
+        for part in at_work.ranges(threads.len(), |range| {
+            let mut counts = vec![0; count];
+            for &thread in &threads[range] {
+                counts[thread as usize] += 1;
+            }
+            counts
+        }) {
+            for (bound, count) in bounds[1..].iter_mut().zip(part) {
+                *bound += count;
+            }
         }
         for thread in 1..bounds.len() {
             bounds[thread] += bounds[thread - 1];
         }
-        let mut next = bounds.clone();
+        // Each part is the rows of some threads, and looks through all calls for them.
         let mut rows = vec![0; threads.len()];
-        for (row, &thread) in threads.iter().enumerate() {
-            let at = &mut next[thread as usize];
-            rows[*at] = row as u32;
-            *at += 1;
+        let (mut parts, mut rest, mut first) = (Vec::new(), rows.as_mut_slice(), 0);
+        let share = threads.len().div_ceil(at_work.for_rows(threads.len()).count()).max(1);
+        for thread in 0..count {
+            let length = bounds[thread + 1] - bounds[first];
+            if length >= share || thread + 1 == count {
+                let (part, others) = std::mem::take(&mut rest).split_at_mut(length);
+                parts.push((first..thread + 1, part));
+                (rest, first) = (others, thread + 1);
+            }
         }
+        at_work.map_all(parts, |_, (own, part)| {
+            let base = bounds[own.start];
+            let mut next: Vec<usize> =
+                bounds[own.clone()].iter().map(|bound| bound - base).collect();
+            for (row, &thread) in (0..).zip(threads) {
+                if let Some(at) = next.get_mut((thread as usize).wrapping_sub(own.start)) {
+                    part[*at] = row;
+                    *at += 1;
+                }
+            }
+        });
         Self { bounds, rows }
     }
 
@@ -396,6 +420,27 @@ mod tests {
             ("cudaStreamWaitEvent_v3020", ApiKind::Other),
         ] {
             assert_eq!(ApiName::new(name).kind, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn calls_are_told_apart_by_thread() {
+        // More rows than are worth a second thread, of threads that make many, few and no calls.
+        let thread: Vec<u32> = (0..150_000).map(|row| [3, 3, 0, 5, 3][row % 5]).collect();
+        let calls = ApiTable {
+            start: vec![0; thread.len()],
+            end: vec![0; thread.len()],
+            correlation: vec![0; thread.len()],
+            name: vec![0; thread.len()],
+            thread,
+        };
+        for at_work in 1..9 {
+            let found = CallsByThread::new(&calls, 7, Threads::new(at_work));
+            for thread in 0..7 {
+                let own = (0..).zip(&calls.thread).filter(|(_, of)| **of == thread);
+                let rows: Vec<u32> = own.map(|(row, _)| row).collect();
+                assert_eq!(found.of(thread), rows, "{thread} of {at_work}");
+            }
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Correlation ids are unique within a process only; joining on the id alone mixes ranks.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::NONE;
@@ -9,13 +11,13 @@ use super::api::{ApiKind, ApiName, ApiTable, CallsByThread};
 use crate::parallel::Threads;
 
 /// Finds the API row of a process's correlation id.
-pub(crate) struct LaunchIndex {
-    processes: Vec<ProcessIndex>,
+pub(crate) struct LaunchIndex<'a> {
+    processes: Vec<ProcessIndex<'a>>,
 }
 
-enum ProcessIndex {
+enum ProcessIndex<'a> {
     /// Ids lie close enough together for a bit each: the rows of those that occur, in order of id.
-    Dense { ids: IdSet, rows: Vec<u32> },
+    Dense { ids: IdSet, rows: Cow<'a, [u32]> },
     /// Ids are spread out.
     Sparse(FxHashMap<u32, u32>),
 }
@@ -51,6 +53,38 @@ impl IdSet {
     /// Marks the block of an id as one that is needed.
     fn reserve(&mut self, id: u32) {
         self.blocks[((id - self.low) / (64 * Self::BLOCK)) as usize] = 0;
+    }
+
+    /// Of ids that ascend, the usual ones of a process that launches from one thread; `None` as soon
+    /// as one does not, or they are so far apart that they take more room than [`most_blocks`] says.
+    fn of_ascending(ids: impl ExactSizeIterator<Item = u32>) -> Option<Self> {
+        let (span, most) = (most_span(ids.len() as u64), most_blocks(ids.len() as u64));
+        let mut set: Option<Self> = None;
+        let mut last = 0;
+        for (count, id) in (0..).zip(ids) {
+            let set = set.get_or_insert_with(|| Self { low: id, blocks: vec![], words: vec![] });
+            if id == NONE || (count > 0 && id <= last) || u64::from(id - set.low) >= span {
+                return None;
+            }
+            last = id;
+            let at = id - set.low;
+            let block = (at / (64 * Self::BLOCK)) as usize;
+            if block >= set.blocks.len() {
+                if set.words.len() as u64 / u64::from(Self::BLOCK) >= most {
+                    return None;
+                }
+                set.blocks.resize(block, NONE);
+                set.blocks.push(set.words.len() as u32 / Self::BLOCK);
+                set.words.resize(set.words.len() + Self::BLOCK as usize, Word::default());
+            }
+            let base = set.words.len() - Self::BLOCK as usize;
+            let word = &mut set.words[base + (at / 64 % Self::BLOCK) as usize];
+            if word.bits == 0 {
+                word.before = count;
+            }
+            word.bits |= 1 << (at % 64);
+        }
+        set
     }
 
     /// Makes room for the blocks that are needed, at most `most` of them; `false` if they are more.
@@ -98,6 +132,17 @@ impl IdSet {
     }
 }
 
+/// From the lowest to the highest id of so many calls, at most: the directory of blocks takes some
+/// sixteen bytes a call, as a map would.
+fn most_span(calls: u64) -> u64 {
+    8_192 * (calls + 1_024)
+}
+
+/// The blocks of so many calls, at most: they take as much again.
+fn most_blocks(calls: u64) -> u64 {
+    calls / 32 + 32
+}
+
 /// Calls that can start work on a GPU are preferred where several share an id.
 fn rank(kind: ApiKind) -> u8 {
     match kind {
@@ -107,7 +152,7 @@ fn rank(kind: ApiKind) -> u8 {
     }
 }
 
-impl LaunchIndex {
+impl<'a> LaunchIndex<'a> {
     /// Builds the index; `process_of_thread` maps thread indices to process indices, `rows` are those
     /// of the calls.
     pub(crate) fn new(
@@ -115,7 +160,7 @@ impl LaunchIndex {
         names: &[ApiName],
         process_of_thread: &[u32],
         processes: usize,
-        rows: &CallsByThread,
+        rows: &'a CallsByThread,
         threads: Threads,
     ) -> Self {
         let ranks: Vec<u8> = names.iter().map(|name| rank(name.kind)).collect();
@@ -146,27 +191,33 @@ impl LaunchIndex {
 }
 
 /// The calls of one process.
-struct Calls<'a> {
+struct Calls<'a, 'r> {
     api: &'a ApiTable,
     /// By name, as [`rank`] has it.
     ranks: &'a [u8],
     /// Those of each thread.
-    rows: Vec<&'a [u32]>,
+    rows: Vec<&'r [u32]>,
 }
 
-impl Calls<'_> {
-    fn index(&self) -> ProcessIndex {
+impl<'r> Calls<'_, 'r> {
+    fn index(&self) -> ProcessIndex<'r> {
+        let mut threads = self.rows.iter().copied().filter(|rows| !rows.is_empty());
+        if let (Some(rows), None) = (threads.next(), threads.next()) {
+            let ids = rows.iter().map(|&row| self.api.correlation[row as usize]);
+            if let Some(ids) = IdSet::of_ascending(ids) {
+                return ProcessIndex::Dense { ids, rows: rows.into() };
+            }
+        }
         // The lowest and highest id, and how many calls have one.
         let (mut low, mut high, mut count) = (u32::MAX, 0, 0u64);
         self.each(|_, id| {
             (low, high, count) = (low.min(id), high.max(id), count + 1);
         });
         let span = u64::from(high.saturating_sub(low)) + 1;
-        // What the directory of blocks and the blocks may take: some sixteen bytes a call, as a map would.
-        if count > 0 && span <= 8_192 * (count + 1_024) {
+        if count > 0 && span <= most_span(count) {
             let mut ids = IdSet::new(low, high);
             self.each(|_, id| ids.reserve(id));
-            if ids.make_room(count / 32 + 32) {
+            if ids.make_room(most_blocks(count)) {
                 self.each(|_, id| ids.insert(id));
                 let mut rows = vec![NONE; ids.number()];
                 self.each(|row, id| {
@@ -174,7 +225,7 @@ impl Calls<'_> {
                         self.prefer(row, &mut rows[place]);
                     }
                 });
-                return ProcessIndex::Dense { ids, rows };
+                return ProcessIndex::Dense { ids, rows: rows.into() };
             }
         }
         let mut map = FxHashMap::default();
@@ -208,9 +259,12 @@ impl Calls<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn index(calls: &[(u32, u32)]) -> LaunchIndex {
+    /// The index of calls by thread and id, each thread a process.
+    fn with_index(calls: &[(u32, u32)], test: impl FnOnce(&LaunchIndex<'_>)) {
         let api = ApiTable {
             start: vec![0; calls.len()],
             end: vec![0; calls.len()],
@@ -219,45 +273,75 @@ mod tests {
             name: (0..calls.len() as u32).map(|row| row % 2).collect(),
         };
         let names = [ApiName::new("cudaEventRecord"), ApiName::new("cudaLaunchKernel_v7000")];
-        let rows = CallsByThread::new(&api, 2);
-        LaunchIndex::new(&api, &names, &[0, 1], 2, &rows, Threads::new(2))
+        let rows = CallsByThread::new(&api, 2, Threads::new(2));
+        test(&LaunchIndex::new(&api, &names, &[0, 1], 2, &rows, Threads::new(2)));
     }
 
     #[test]
     fn ids_are_found_in_their_own_process() {
         // Row 0 records an event, row 1 launches, and so on in turn.
-        let found = index(&[(0, 7), (0, 70), (1, 7), (0, 700), (1, NONE), (0, 7)]);
-        assert_eq!((found.row(0, 70), found.row(0, 700), found.row(1, 7)), (1, 3, 2));
-        // Of two calls with one id, that which launches.
-        assert_eq!(found.row(0, 7), 5);
-        for (process, id) in [(0, 8), (0, 6), (0, 0), (0, 701), (0, NONE), (1, 70), (2, 7)] {
-            assert_eq!(found.row(process, id), NONE, "{process} {id}");
-        }
+        let calls = [(0, 7), (0, 70), (1, 7), (0, 700), (1, NONE), (0, 7)];
+        with_index(&calls, |found| {
+            assert_eq!((found.row(0, 70), found.row(0, 700), found.row(1, 7)), (1, 3, 2));
+            // Of two calls with one id, that which launches.
+            assert_eq!(found.row(0, 7), 5);
+            for (process, id) in [(0, 8), (0, 6), (0, 0), (0, 701), (0, NONE), (1, 70), (2, 7)] {
+                assert_eq!(found.row(process, id), NONE, "{process} {id}");
+            }
+        });
+    }
+
+    /// Whether every id is found at its row, and its neighbours nowhere unless they occur too;
+    /// returns whether ids have a bit each.
+    fn all_found(ids: &[u32]) -> bool {
+        let calls: Vec<(u32, u32)> = ids.iter().map(|&id| (0, id)).collect();
+        let mut dense = false;
+        with_index(&calls, |found| {
+            let rows: FxHashMap<u32, u32> = ids.iter().copied().zip(0..).collect();
+            for &id in ids {
+                for id in [id.saturating_sub(1), id, id + 1] {
+                    let row = rows.get(&id).copied().unwrap_or(NONE);
+                    assert_eq!(found.row(0, id), row, "{id}");
+                }
+            }
+            dense = matches!(found.processes[0], ProcessIndex::Dense { .. });
+        });
+        dense
     }
 
     #[test]
     fn ids_that_are_spread_out_are_found_too() {
-        let calls: Vec<(u32, u32)> =
-            (0..200).map(|i| (0, if i % 2 == 0 { i * 64 } else { u32::MAX - 1 - i })).collect();
-        let found = index(&calls);
-        assert!(matches!(found.processes[0], ProcessIndex::Sparse(_)));
-        for (row, &(_, id)) in calls.iter().enumerate().skip(1) {
-            assert_eq!(found.row(0, id), row as u32);
-        }
-        let runs: Vec<(u32, u32)> =
-            (0..3_000).map(|i| (0, 5 + i / 300 * 2_000_000 + i % 300)).collect();
-        let clustered = index(&runs);
-        assert!(matches!(clustered.processes[0], ProcessIndex::Dense { .. }));
-        for (row, &(_, id)) in runs.iter().enumerate() {
-            assert_eq!(clustered.row(0, id), row as u32);
-        }
-        for absent in [0, 4, 305, 1_000_000, 2_000_004, 18_000_305, u32::MAX - 1] {
-            assert_eq!(clustered.row(0, absent), NONE);
-        }
+        let ends: Vec<u32> =
+            (1..200).map(|i| if i % 2 == 0 { i * 64 } else { u32::MAX - 2 - i }).collect();
+        let runs: Vec<u32> = (0..3_000).map(|i| 5 + i / 300 * 2_000_000 + i % 300).collect();
         // As many blocks as ids.
-        let alone = index(&(0..300).map(|i| (0, i * 3_000)).collect::<Vec<_>>());
-        assert!(matches!(alone.processes[0], ProcessIndex::Sparse(_)));
-        let dense = index(&calls.iter().map(|&(p, id)| (p, id % 12_800)).collect::<Vec<_>>());
-        assert!(matches!(dense.processes[0], ProcessIndex::Dense { .. }));
+        let alone: Vec<u32> = (0..300).map(|i| i * 3_000).collect();
+        for (mut ids, dense) in [(ends, false), (runs, true), (alone, false)] {
+            assert_eq!(all_found(&ids), dense);
+            ids.sort_unstable();
+            assert_eq!(all_found(&ids), dense);
+            ids.reverse();
+            assert_eq!(all_found(&ids), dense);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ids_are_found_whatever_their_order(
+            runs in prop::collection::vec((1u32..1 << 20, 1u32..5, 1u32..90), 1..9),
+            turned in any::<bool>(),
+        ) {
+            let mut next = 0;
+            let mut ids = Vec::new();
+            for (apart, step, length) in runs {
+                next += apart;
+                ids.extend((0..length).map(|i| next + i * step));
+                next += length * step;
+            }
+            if turned {
+                ids.reverse();
+            }
+            all_found(&ids);
+        }
     }
 }

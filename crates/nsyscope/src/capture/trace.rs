@@ -388,7 +388,7 @@ impl<'c> Reader<'c> {
         api.tidy(RUNTIME, at_work, health);
         // Kernels are still in the order of the file.
         let (mut by_thread, block_shapes) = at_work.for_rows(api.len()).join(
-            || CallsByThread::new(&api, threads.len()),
+            || CallsByThread::new(&api, threads.len(), at_work),
             || shapes::read(capture, &kernels, geometries.len()),
         );
         kernels.sort(KERNEL, health);
@@ -409,7 +409,7 @@ impl<'c> Reader<'c> {
         keep_near(&mut syncs, SYNC);
         if let Some(rows) = trust::near(&api.start, middle, RUNTIME, health) {
             api.keep(&rows);
-            by_thread = CallsByThread::new(&api, threads.len());
+            by_thread = CallsByThread::new(&api, threads.len(), at_work);
         }
 
         let process_of_thread: Vec<u32> = threads.iter().map(|t| t.process).collect();

@@ -41,15 +41,33 @@ struct Found {
     inside: bool,
 }
 
+/// The launches of which an activity has run, a bit each: a rank's are asked for in about their order,
+/// but those of a capture lie far apart.
+struct Begun(Vec<u64>);
+
+impl Begun {
+    fn new(calls: usize) -> Self {
+        Self(vec![0; calls.div_ceil(64)])
+    }
+
+    /// Whether one has before this one.
+    fn again(&mut self, call: u32) -> bool {
+        let (word, bit) = (&mut self.0[call as usize / 64], 1 << (call % 64));
+        let again = *word & bit != 0;
+        *word |= bit;
+        again
+    }
+}
+
 /// Hands out the gaps of a rank's activities in order. They are as many as the activities may be,
 /// so that going over them twice costs less than keeping them.
 fn walk(trace: &Trace, activities: &[Activity], mut take: impl FnMut(Found)) {
     let Some(first) = activities.first() else { return };
-    let mut begun = vec![false; trace.api().len()];
+    let mut begun = Begun::new(trace.api().len());
     let (mut covered, mut last) = (first.start, 0);
     for (i, activity) in activities.iter().enumerate() {
-        let call = activity.launch(trace);
-        let again = call != NONE && std::mem::replace(&mut begun[call as usize], true);
+        let call = activity.launch;
+        let again = call != NONE && begun.again(call);
         if activity.start > covered {
             // Without API rows the correlation id alone ties the nodes of a replay together.
             let inside =

@@ -64,7 +64,9 @@ impl<'a> Host<'a> {
                 copies.insert(launch, (table.end()[row], pageable));
             }
         }
-        Self { trace, rows: CallsByThread::new(trace.api(), trace.threads().len()), role, copies }
+        let at_work = trace.threads_at_work();
+        let rows = CallsByThread::new(trace.api(), trace.threads().len(), at_work);
+        Self { trace, rows, role, copies }
     }
 
     /// Whether a call returned only when the GPU had done what it waited for. A copy does where

@@ -71,14 +71,14 @@ impl Tally {
 /// The launches of one rank's steps.
 pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
     tally_of(trace, &rank.steps, |step, calls| {
-        calls.extend(rank.activities_of(step).map(|(_, activity)| activity.launch(trace)));
+        calls.extend(rank.activities_of(step).map(|(_, activity)| activity.launch));
     })
 }
 
 /// Those of the steps that were left out.
 pub(super) fn tally_left_out(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
     tally_of(trace, rank.left_out(), |step, calls| {
-        calls.extend(rank.activities_left_out(step).map(|(_, activity)| activity.launch(trace)));
+        calls.extend(rank.activities_left_out(step).map(|(_, activity)| activity.launch));
     })
 }
 

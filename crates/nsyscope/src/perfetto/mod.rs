@@ -303,7 +303,7 @@ fn flow(rank: &Rank, call: usize) -> u64 {
 fn launched(found: &RankSteps, trace: &Trace) -> Vec<bool> {
     let mut launched = vec![false; trace.api().len()];
     for activity in found.activities() {
-        if let Some(launched) = launched.get_mut(activity.launch(trace) as usize) {
+        if let Some(launched) = launched.get_mut(activity.launch as usize) {
             *launched = true;
         }
     }

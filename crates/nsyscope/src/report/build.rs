@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::analysis::{
-    Classes, Collectives, GroupBy, KernelRow, LaunchStats, RankTime, StartUp, WallTime,
-    collectives, copy_rows, kernel_rows, launch_stats, rank_times, share, start_up,
+    Classes, Collectives, GroupBy, KernelRow, RankTime, StartUp, WallTime, collectives, copy_rows,
+    kernel_rows, launch_stats, share, start_up,
 };
 use crate::attribute::{Attribution, LayerHeat};
 use crate::capture::{Captured, Trace};
@@ -19,7 +19,7 @@ use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
     PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times_of_all,
-    rank_phase_times, step_times,
+    rank_phase_times, rank_times, step_times,
 };
 use crate::whatif::WhatIf;
 
@@ -183,8 +183,10 @@ impl Report {
             || Whole::of(run, &classes),
             || Stepped::of(run, &classes, options, resolved.as_ref()),
         );
-        let Whole { times, spans, mut kernels, start_up, launches, matched } = whole;
-        let Stepped { steps, step_times, phases, rank_phases, work, idle, attributed } = stepped?;
+        let Whole { mut kernels, start_up, matched } = whole;
+        let Stepped { steps, times, step_times, phases, rank_phases, work, idle, attributed } =
+            stepped?;
+        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
         let wall: i64 = spans.iter().sum();
         let classification = classification(&kernels);
         kernels.truncate(options.top);
@@ -246,13 +248,12 @@ impl Report {
             };
             Hypotheses::new(&source, priced.as_ref().filter(fits), &options.what_if)
         };
-        let ((in_steps, layers), hypotheses) = run.threads().join(
-            || {
-                let layers = || LayerHeat::find(run, &classes, &steps, attributed.as_ref());
-                (in_steps(), layers())
-            },
-            hypotheses,
-        );
+        // Collectives are the work of one thread for a while, the others that of all.
+        let sums = || (launch_stats(run, &spans), in_steps());
+        let ((launches, in_steps), (layers, hypotheses)) = run.threads().join(sums, || {
+            let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
+            (layers, hypotheses())
+        });
         let hypotheses = hypotheses?;
         let model = match resolved {
             Some((context, resolved)) => {
@@ -379,25 +380,17 @@ impl Report {
 
 /// What is asked of the captures as a whole.
 struct Whole {
-    times: Vec<RankTime>,
-    spans: Vec<i64>,
     kernels: Vec<KernelRow>,
     start_up: Vec<StartUp>,
-    launches: Vec<LaunchStats>,
     matched: Collectives,
 }
 
 impl Whole {
     fn of(run: &Run, classes: &Classes) -> Self {
-        let times = rank_times(run, classes);
-        let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
         Self {
-            launches: launch_stats(run, &spans),
             kernels: kernel_rows(run, classes, GroupBy::Name),
             start_up: start_up(run, classes),
             matched: collectives(run, classes),
-            times,
-            spans,
         }
     }
 }
@@ -405,6 +398,7 @@ impl Whole {
 /// What is asked of steps.
 struct Stepped {
     steps: Steps,
+    times: Vec<RankTime>,
     step_times: Vec<Vec<WallTime>>,
     phases: BTreeMap<PhaseKey, PhaseTime>,
     rank_phases: Vec<BTreeMap<PhaseKey, PhaseTime>>,
@@ -424,7 +418,9 @@ impl Stepped {
         let steps = Steps::find(run, classes, &options.steps)
             .of_asked_ranges(run, &options.steps)?
             .select(&options.selection)?;
-        let step_times = step_times(run, classes, &steps);
+        let (times, step_times) = run
+            .threads()
+            .join(|| rank_times(run, classes, &steps), || step_times(run, classes, &steps));
         let attribute = || {
             model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
         };
@@ -437,7 +433,7 @@ impl Stepped {
             threads.join(sums, || Idle::find(run, &steps, &step_times))
         });
         let (attributed, phases) = (attributed?, phase_times_of_all(&rank_phases));
-        Ok(Self { steps, step_times, phases, rank_phases, work, idle, attributed })
+        Ok(Self { steps, times, step_times, phases, rank_phases, work, idle, attributed })
     }
 }
 

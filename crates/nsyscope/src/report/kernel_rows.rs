@@ -52,7 +52,7 @@ pub(super) fn kernel_rows(
     let mut covered = step.start_ns;
     rank.activities_of(step)
         .map(|(position, activity)| {
-            let class = classes.activity(file, trace, activity) as usize;
+            let class = usize::from(rank.category()[position]);
             let category = classes.categories()[class].as_str().to_owned();
             let assignment = attribution.zip(at).and_then(|(known, at)| known.of(at, position));
             let layer = match assignment {

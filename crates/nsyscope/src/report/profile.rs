@@ -149,15 +149,19 @@ impl Source<'_> {
         floors: &mut Floors<'_>,
         tally: &mut Tally,
     ) {
-        let file = self.run.ranks()[rank.rank as usize].file;
-        let trace = &self.run.traces()[file];
         let alignment = floors.alignment(at, number);
+        if let Some(alignment) = &alignment {
+            floors.prepare(alignment);
+        }
+        let floors = &*floors;
+        let floor_of = alignment.as_ref().map_or(&[][..], |alignment| floors.known(alignment));
+        let assignments = if alignment.is_some() { floors.assignments(at) } else { &[] };
         // Wait and transfer of one kernel are two intervals: the second is taken up in its turn.
         let mut clock = SetClock::default();
         let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
         for (place, (index, activity)) in rank.activities_of(step).enumerate() {
-            let class = self.classes.activity(file, trace, activity);
-            let assignment = alignment.as_ref().map_or(NONE, |_| floors.assignment(at, index));
+            let class = u32::from(rank.category()[index]);
+            let assignment = assignments.get(index).copied().unwrap_or(NONE);
             let communicates = floors.communicates[class as usize];
             let wait = if communicates { waits.of(activity) } else { None };
             while let Some(&Reverse((start, end, atom))) = later.peek() {
@@ -189,7 +193,8 @@ impl Source<'_> {
             };
             tally.atoms[main as usize].activities += 1;
             if let Some(alignment) = &alignment {
-                floors.add(alignment, place, &mut tally.atoms[main as usize], &mut tally.unpriced);
+                let atom = &mut tally.atoms[main as usize];
+                add_floor(alignment, floor_of, place, atom, &mut tally.unpriced);
             }
         }
         while let Some(Reverse((start, end, atom))) = later.pop() {
@@ -239,34 +244,20 @@ impl<'a> Floors<'a> {
         self.priced?.attribution.ranks.get(rank)?.steps.get(step)?.clone()
     }
 
-    /// The assignment of an activity, an index; [`NONE`] without one.
-    fn assignment(&self, rank: usize, activity: usize) -> u32 {
+    /// The assignment of each activity of a rank, an index; empty without any.
+    fn assignments(&self, rank: usize) -> &[u32] {
         let of_rank = self.priced.and_then(|priced| priced.attribution.ranks.get(rank));
-        of_rank.and_then(|ops| ops.assignment_of.get(activity)).copied().unwrap_or(NONE)
+        of_rank.map_or(&[], |ops| &ops.assignment_of)
     }
 
     fn op(&self, assignment: u32) -> Option<&'static str> {
         Some(self.priced?.attribution.assignments.get(assignment as usize)?.op)
     }
 
-    /// Adds what the activity at a place of the step says of its operation's calls and floor.
-    fn add(
-        &mut self,
-        alignment: &Arc<Alignment>,
-        place: usize,
-        atom: &mut Atom,
-        unpriced: &mut Vec<&'static str>,
-    ) {
-        let Some(placement) = alignment.placements.get(place).copied().flatten() else { return };
-        let op = &alignment.ops[placement.op as usize];
-        // What completes a call has no floor of its own: that of the call covers it.
-        let floor = atom.floor_ns.get_or_insert(0.0);
-        if !(placement.main && alignment.is_call[placement.op as usize]) {
-            return;
-        }
-        atom.calls += 1;
+    /// Prices the operations of an alignment, which many steps share, once.
+    fn prepare(&mut self, alignment: &Arc<Alignment>) {
         let cost = self.priced.and_then(|priced| priced.cost);
-        let known = self.of.entry(Arc::as_ptr(alignment)).or_insert_with(|| {
+        self.of.entry(Arc::as_ptr(alignment)).or_insert_with(|| {
             let setup = &alignment.setup;
             let cache = setup.context.is_some()
                 || (setup.phase == StepPhase::Prefill && setup.batch.is_some());
@@ -279,10 +270,36 @@ impl<'a> Floors<'a> {
                 })
                 .collect()
         });
-        match known[placement.op as usize] {
-            Some(ns) => *floor += ns,
-            None if unpriced.contains(&op.name) => {}
-            None => unpriced.push(op.name),
+    }
+
+    /// The floor in ns of each operation of an alignment that was prepared.
+    fn known(&self, alignment: &Arc<Alignment>) -> &[Option<f64>] {
+        self.of.get(&Arc::as_ptr(alignment)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Adds what the activity at a place of the step says of its operation's calls and floor.
+fn add_floor(
+    alignment: &Alignment,
+    floor_of: &[Option<f64>],
+    place: usize,
+    atom: &mut Atom,
+    unpriced: &mut Vec<&'static str>,
+) {
+    let Some(placement) = alignment.placements.get(place).copied().flatten() else { return };
+    // What completes a call has no floor of its own: that of the call covers it.
+    let floor = atom.floor_ns.get_or_insert(0.0);
+    if !(placement.main && alignment.is_call[placement.op as usize]) {
+        return;
+    }
+    atom.calls += 1;
+    match floor_of[placement.op as usize] {
+        Some(ns) => *floor += ns,
+        None => {
+            let op = alignment.ops[placement.op as usize].name;
+            if !unpriced.contains(&op) {
+                unpriced.push(op);
+            }
         }
     }
 }

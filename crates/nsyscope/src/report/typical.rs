@@ -259,7 +259,7 @@ impl TypicalStep {
             let key = Key {
                 layer,
                 op: assignment.map(|a| a.op),
-                category: classes.activity(file, trace, activity),
+                category: rank.category()[position].into(),
                 name,
             };
             let group = *groups.entry(key).or_insert_with(|| {

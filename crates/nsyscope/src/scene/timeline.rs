@@ -352,10 +352,10 @@ impl<F: Fn(i64) -> i64> Binning<'_, F> {
         let least = (bins.end() - bins.start()) / count.max(1) as i64 * BLOCK_BINS;
         let mut busy = vec![0i64; count];
         let mut until = i64::MIN;
-        for activity in found.activities() {
+        for (activity, &category) in found.activities().iter().zip(found.category()) {
             let Some((start, end)) = inside(activity) else { continue };
             let lane = &mut lanes[lane_of[activity.stream as usize]];
-            let category = self.classes.activity(self.file, self.trace, activity);
+            let category = u32::from(category);
             lane.activities += 1;
             bins.spread(start, end, |bin, ns| lane.mix[bin].add(category, ns));
             // Activities come in order of start, so what is new of each is what lies after all before.

@@ -1,7 +1,7 @@
-//! The wall time of each step, shared out among categories.
+//! The wall time of each step and rank, shared out among categories.
 
 use super::step::Steps;
-use crate::analysis::{Classes, WallClock, WallTime};
+use crate::analysis::{Classes, RankClock, RankTime, WallClock, WallTime};
 use crate::capture::NONE;
 use crate::run::Run;
 
@@ -14,15 +14,26 @@ pub fn step_times(run: &Run, classes: &Classes, steps: &Steps) -> Vec<Vec<WallTi
     let count = classes.categories().len();
     run.threads().map(steps.ranks.len(), |at| {
         let rank = &steps.ranks[at];
-        let file = run.ranks()[rank.rank as usize].file;
-        let trace = &run.traces()[file];
         let mut clocks: Vec<WallClock> = rank.steps.iter().map(|_| WallClock::new(count)).collect();
-        for (activity, &step) in rank.activities.iter().zip(&rank.step_of) {
+        let activities = rank.activities.iter().zip(&rank.category).zip(&rank.step_of);
+        for ((activity, &category), &step) in activities {
             if step != NONE {
-                let class = classes.activity(file, trace, activity);
-                clocks[step as usize].add(activity.start, activity.end, class);
+                clocks[step as usize].add(activity.start, activity.end, category.into());
             }
         }
         clocks.into_iter().map(WallClock::finish).collect()
+    })
+}
+
+/// As [`crate::analysis::rank_times`], of activities whose order and categories the steps hold
+/// already.
+pub(crate) fn rank_times(run: &Run, classes: &Classes, steps: &Steps) -> Vec<RankTime> {
+    run.threads().map(steps.ranks.len(), |at| {
+        let rank = &steps.ranks[at];
+        let mut clock = RankClock::new(rank.rank, classes.categories().len());
+        for (activity, &category) in rank.activities.iter().zip(&rank.category) {
+            clock.add(activity, category.into());
+        }
+        clock.finish()
     })
 }

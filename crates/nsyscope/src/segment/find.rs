@@ -229,7 +229,7 @@ fn by_nvtx(
     let mut step_of: Vec<u32> = sequence
         .activities
         .iter()
-        .map(|activity| match activity.launch(trace) {
+        .map(|activity| match activity.launch {
             NONE => NONE,
             call => ranges.of_call[call as usize],
         })
@@ -480,6 +480,7 @@ fn resolve(
         steps,
         outside: Outside::default(),
         activities: sequence.activities,
+        category: sequence.category,
         step_of,
         left_out: LeftOut::default(),
     };

@@ -118,7 +118,7 @@ fn by_norms(anchors: &[usize], norms: &[usize], before: usize) -> Option<Vec<usi
 
 /// Where layers begin by how far back from its anchor each resembles the first.
 fn by_repetition(sequence: &Sequence, anchors: &[usize], begin: usize) -> Vec<usize> {
-    let class = &sequence.class;
+    let class = &sequence.category;
     let first = anchors[0];
     let alike = anchors.windows(2).map(|pair| {
         let (previous, anchor) = (pair[0], pair[1]);

@@ -23,6 +23,7 @@ mod step;
 mod summary;
 mod tokens;
 
+pub(crate) use attribution::rank_times;
 pub use attribution::step_times;
 pub use find::StepOptions;
 pub use layers::{Layer, LayerKind};

@@ -280,6 +280,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::{Activity, ActivityKind};
+    use crate::capture::NONE;
 
     fn sequence(roles: &[Role]) -> Sequence {
         let activities = (0..roles.len() as i64).map(|i| Activity {
@@ -288,12 +289,13 @@ mod tests {
             start: i * 10,
             end: i * 10 + 8,
             stream: 0,
+            launch: NONE,
         });
         Sequence {
             rank: 0,
             activities: activities.collect(),
             role: roles.to_vec(),
-            class: vec![0; roles.len()],
+            category: vec![0; roles.len()],
         }
     }
 

@@ -59,8 +59,6 @@ pub fn rank_phase_times(
     let count = classes.categories().len();
     run.threads().map(steps.ranks.len(), |at| {
         let (rank, times) = (&steps.ranks[at], &times[at]);
-        let file = run.ranks()[rank.rank as usize].file;
-        let trace = &run.traces()[file];
         // The groups of this rank's steps, so that activities need no look-up by key.
         let mut keys: Vec<PhaseKey> = Vec::new();
         let mut group_of: Vec<usize> = Vec::with_capacity(rank.steps.len());
@@ -82,12 +80,12 @@ pub fn rank_phase_times(
                 sum.alone_ns[i] += time.alone_ns[i];
             }
         }
-        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
+        let activities = rank.activities().iter().zip(rank.category()).zip(rank.step_of());
+        for ((activity, &category), &step) in activities {
             if step != NONE {
-                let class = classes.activity(file, trace, activity) as usize;
                 let sum = &mut groups[group_of[step as usize]];
-                sum.calls[class] += 1;
-                sum.busy_ns[class] += activity.end - activity.start;
+                sum.calls[usize::from(category)] += 1;
+                sum.busy_ns[usize::from(category)] += activity.end - activity.start;
             }
         }
         keys.into_iter().zip(groups).collect()

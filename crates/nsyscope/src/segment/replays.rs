@@ -90,7 +90,7 @@ fn in_graph(trace: &Trace, activity: &Activity) -> bool {
         ActivityKind::Memcpy => trace.memcpys().in_graph(row),
         ActivityKind::Memset => false,
     };
-    node || match activity.launch(trace) {
+    node || match activity.launch {
         NONE => false,
         launch => trace.api_kind(launch as usize) == ApiKind::LaunchGraph,
     }

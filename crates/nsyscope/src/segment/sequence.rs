@@ -12,7 +12,7 @@ pub(super) struct Sequence {
     pub(super) rank: u32,
     pub(super) activities: Vec<Activity>,
     pub(super) role: Vec<Role>,
-    pub(super) class: Vec<u16>,
+    pub(super) category: Vec<u16>,
 }
 
 /// The sequences of a capture's ranks, by rank.
@@ -30,6 +30,7 @@ pub(super) fn sequences(
     let Some(&base) = ranks.first() else { return Vec::new() };
     let graph_call: Vec<bool> =
         trace.api_names().iter().map(|name| name.kind == ApiKind::LaunchGraph).collect();
+    let any_graph_call = graph_call.contains(&true);
     let calls = trace.api().name();
     let kernels = trace.kernels();
     // Looked up once for each name and stream: this loop sees every activity.
@@ -71,18 +72,18 @@ pub(super) fn sequences(
             }
         };
         let in_graph = node || {
-            let launch = activity.launch(trace);
-            launch != NONE && graph_call[calls[launch as usize] as usize]
+            let launch = activity.launch;
+            any_graph_call && launch != NONE && graph_call[calls[launch as usize] as usize]
         };
         sequence.activities.push(activity);
         sequence.role.push(role | if in_graph { GRAPH } else { 0 });
-        sequence.class.push(class);
+        sequence.category.push(class);
     };
     let new = |at: usize| Sequence {
         rank: ranks[at],
         activities: Vec::with_capacity(counts[at]),
         role: Vec::with_capacity(counts[at]),
-        class: Vec::with_capacity(counts[at]),
+        category: Vec::with_capacity(counts[at]),
     };
     // A pass for each rank is more work in all than one for all of them.
     if ranks.len() <= 2 * threads.count() && threads.count() > 1 {

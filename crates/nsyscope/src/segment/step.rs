@@ -236,6 +236,7 @@ pub struct RankSteps {
     /// What belongs to no step, selected or not.
     pub outside: Outside,
     pub(super) activities: Vec<Activity>,
+    pub(super) category: Vec<u16>,
     pub(super) step_of: Vec<u32>,
     pub(super) left_out: LeftOut,
 }
@@ -252,6 +253,11 @@ impl RankSteps {
     /// Every GPU activity of the rank, in order of start.
     pub fn activities(&self) -> &[Activity] {
         &self.activities
+    }
+
+    /// The category of each of them, an index into [`crate::analysis::Classes::categories`].
+    pub fn category(&self) -> &[u16] {
+        &self.category
     }
 
     /// The step of each of them (an index into `steps`); [`NONE`] where outside or left out.

@@ -96,7 +96,7 @@ impl<'a> ActivityRow<'a> {
 
     /// The row of the call that launched it.
     pub(crate) fn launch(&self) -> Option<usize> {
-        Some(self.activity.launch(self.trace)).filter(|row| *row != NONE).map(|row| row as usize)
+        Some(self.activity.launch).filter(|row| *row != NONE).map(|row| row as usize)
     }
 }
 
@@ -161,7 +161,7 @@ impl<'a> Annotated<'a> {
         let trace = &self.run.traces()[file];
         let steps = rank.activities().iter().zip(rank.step_of()).enumerate();
         steps.map(move |(index, (activity, &step))| {
-            let class = self.classes.activity(file, trace, activity);
+            let class = u32::from(rank.category()[index]);
             let step = rank.steps.get(step as usize);
             let assignment = self.attribution.as_ref().and_then(|known| known.of(at, index));
             let kernel = activity.table == ActivityKind::Kernel;

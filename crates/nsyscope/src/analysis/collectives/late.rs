@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::run::Run;
 
-use super::super::activities::{Activity, ActivityKind};
+use super::super::activities::ActivityKind;
 use super::super::classes::Classes;
 use super::super::share;
 use super::events::Item;
@@ -182,8 +182,7 @@ impl Scene<'_> {
                 }
                 busy += (end - start.max(covered)).max(0);
                 covered = covered.max(end);
-                let activity = Activity { table, row, start, end, stream: columns.stream()[at] };
-                let category = classes.activity(file, trace, &activity) as usize;
+                let category = classes.row(file, trace, table, row) as usize;
                 scratch.add(member, category, end - start);
                 if table == ActivityKind::Kernel {
                     let name = names.of[file][trace.kernels().name()[at] as usize] as usize;

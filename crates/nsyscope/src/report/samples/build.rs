@@ -149,7 +149,7 @@ fn phase(
                 let row = activity.row as usize;
                 let kernel = activity.table == ActivityKind::Kernel;
                 let key = Key {
-                    category: from.classes.activity(file, trace, activity),
+                    category: rank.category()[position].into(),
                     op: from.attribution.and_then(|known| Some(known.of(*at, position)?.op)),
                     name: if kernel { names.of(file, trace.kernels().name()[row]) } else { NONE },
                     wait: false,
