@@ -49,6 +49,14 @@ pub struct Run {
 const SMALL: usize = 1 << 14;
 
 impl Run {
+    /// Gives its memory back on all threads that it may use. Dropping it does so on one, as the end
+    /// of a process does: for ten million kernels a tenth of a second.
+    pub fn release(self) {
+        let threads = self.threads();
+        let parts = self.traces.into_iter().flat_map(Trace::into_parts).collect();
+        threads.map_all(parts, |_, part| drop(part));
+    }
+
     /// Opens and reads captures; they keep the given order.
     ///
     /// # Errors

@@ -56,7 +56,6 @@ pub(crate) fn run(global: &Global, command: &args::Report) -> Result<Outcome> {
     } else {
         output::print(global, &report)?;
     }
-    // The process ends here: giving a large run's memory back piece by piece would only take time.
-    std::mem::forget(run);
+    run.release();
     Ok(if report.expectations_hold() { Outcome::Done } else { Outcome::GateFailed })
 }

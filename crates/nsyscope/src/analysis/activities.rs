@@ -57,6 +57,14 @@ impl Activity {
 
 /// The activities of a capture in order of start; where several start together, kernels first.
 pub fn activities(trace: &Trace) -> impl Iterator<Item = Activity> + '_ {
+    activities_on(trace, |_| true)
+}
+
+/// Those of [`activities`] on the streams that `keep` lets through, an index into [`Trace::streams`].
+pub(crate) fn activities_on<'a>(
+    trace: &'a Trace,
+    keep: impl Fn(u32) -> bool + 'a,
+) -> impl Iterator<Item = Activity> + 'a {
     let tables =
         [ActivityKind::Kernel, ActivityKind::Graph, ActivityKind::Memcpy, ActivityKind::Memset]
             .map(|table| (table, table.columns(trace)));
@@ -75,26 +83,36 @@ pub fn activities(trace: &Trace) -> impl Iterator<Item = Activity> + '_ {
         best
     };
     let mut other = earliest_other(&next);
+    let (kernel_starts, kernel_streams) = (trace.kernels().start(), trace.kernels().stream());
     std::iter::from_fn(move || {
-        let (start, i) = match (trace.kernels().start().get(next[0]), other) {
-            (Some(&kernel), Some((start, _))) if kernel <= start => (kernel, 0),
-            (Some(&kernel), None) => (kernel, 0),
-            (_, Some(other)) => other,
-            (None, None) => return None,
-        };
-        let (table, columns) = tables[i];
-        let row = next[i];
-        next[i] += 1;
-        if i > 0 {
-            other = earliest_other(&next);
+        loop {
+            // Of those that nobody asks for nothing else is read.
+            let skipped = kernel_streams[next[0]..].iter().take_while(|&&stream| !keep(stream));
+            next[0] += skipped.count();
+            let i = match (kernel_starts.get(next[0]), other) {
+                (Some(&kernel), Some((start, _))) if kernel <= start => 0,
+                (Some(_), None) => 0,
+                (_, Some((_, i))) => i,
+                (None, None) => return None,
+            };
+            let (table, columns) = tables[i];
+            let row = next[i];
+            next[i] += 1;
+            let stream = columns.stream()[row];
+            if i > 0 {
+                other = earliest_other(&next);
+                if !keep(stream) {
+                    continue;
+                }
+            }
+            return Some(Activity {
+                table,
+                row: row as u32,
+                start: columns.start()[row],
+                end: columns.end()[row],
+                stream,
+                launch: columns.launch()[row],
+            });
         }
-        Some(Activity {
-            table,
-            row: row as u32,
-            start,
-            end: columns.end()[row],
-            stream: columns.stream()[row],
-            launch: columns.launch()[row],
-        })
     })
 }

@@ -56,7 +56,7 @@ fn of_file(run: &Run, classes: &Classes, file: usize) -> Vec<RankTime> {
     clocks.into_iter().map(RankClock::finish).collect()
 }
 
-/// A [`RankTime`] while its activities are added, in order of start.
+/// A [`RankTime`] while activities are added, in order of start.
 pub(crate) struct RankClock {
     time: RankTime,
     wall: WallClock,
@@ -77,8 +77,20 @@ impl RankClock {
         Self { time, wall: WallClock::new(categories) }
     }
 
-    pub(crate) fn add(&mut self, activity: &Activity, category: u32) {
+    /// Adds an activity.
+    fn add(&mut self, activity: &Activity, category: u32) {
         self.wall.add(activity.start, activity.end, category);
+        self.count(activity, category);
+    }
+
+    /// Adds the time of activities that begin when all before have ended; see
+    /// [`WallClock::hand_over`].
+    pub(crate) fn take_over(&mut self, clock: &mut WallClock) -> WallTime {
+        clock.hand_over(&mut self.wall)
+    }
+
+    /// Adds an activity whose time is taken over.
+    pub(crate) fn count(&mut self, activity: &Activity, category: u32) {
         let time = &mut self.time;
         time.calls[category as usize] += 1;
         time.busy_ns[category as usize] += activity.end - activity.start;

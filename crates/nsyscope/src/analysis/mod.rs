@@ -11,6 +11,7 @@ mod launches;
 mod startup;
 mod wall;
 
+pub(crate) use activities::activities_on;
 pub use activities::{Activity, ActivityKind, activities};
 pub(crate) use breakdown::RankClock;
 pub use breakdown::{RankTime, rank_times};

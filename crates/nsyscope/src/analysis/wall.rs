@@ -44,10 +44,34 @@ pub struct WallClock {
     /// The classes of which any runs now.
     present: Vec<u32>,
     alone_ns: Vec<i64>,
-    /// Time during which `depth > 1` activities of several classes ran, and each class's part of it
-    /// times `depth`; by depth, as long as that is below [`SHALLOW`].
-    shared: Vec<Shared>,
+    shared: ByDepth,
+}
+
+/// Time during which `depth > 1` activities of several classes ran, and each class's part of it times
+/// `depth`.
+#[derive(Debug, Default)]
+struct ByDepth {
+    /// Of depths below [`SHALLOW`].
+    shallow: Vec<Shared>,
     deep: FxHashMap<usize, Shared>,
+}
+
+impl ByDepth {
+    fn at(&mut self, depth: usize) -> &mut Shared {
+        if depth >= self.shallow.len() && depth < SHALLOW {
+            self.shallow.resize(depth + 1, Shared::default());
+        }
+        match self.shallow.get_mut(depth) {
+            Some(shared) => shared,
+            None => self.deep.entry(depth).or_default(),
+        }
+    }
+
+    /// Hands out all, and is empty after.
+    fn drain(&mut self) -> impl Iterator<Item = (usize, Shared)> {
+        let shallow = self.shallow.iter_mut().map(std::mem::take).enumerate();
+        shallow.chain(self.deep.drain()).filter(|(_, shared)| shared.time_ns > 0)
+    }
 }
 
 /// Kernels of one rank run beside each other in twos and threes.
@@ -117,8 +141,7 @@ impl WallClock {
             count: vec![0; classes],
             present: Vec::new(),
             alone_ns: vec![0; classes],
-            shared: Vec::new(),
-            deep: FxHashMap::default(),
+            shared: ByDepth::default(),
         }
     }
 
@@ -200,13 +223,7 @@ impl WallClock {
             self.alone_ns[*only as usize] += length;
             return;
         }
-        if depth >= self.shared.len() && depth < SHALLOW {
-            self.shared.resize(depth + 1, Shared::default());
-        }
-        let shared = match self.shared.get_mut(depth) {
-            Some(shared) => shared,
-            None => self.deep.entry(depth).or_default(),
-        };
+        let shared = self.shared.at(depth);
         shared.time_ns += length;
         for &class in &self.present {
             shared.add(class, i128::from(length) * i128::from(self.count[class as usize]));
@@ -227,6 +244,46 @@ impl WallClock {
         (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
     }
 
+    /// Whether all that was added ends by `time`.
+    pub(crate) fn is_over_by(&self, time: i64) -> bool {
+        self.end <= time
+    }
+
+    /// Ends the clock with the last activity, adds what it counted to `whole`, whose last activity
+    /// ends before the first of this one begins, and takes it back to the beginning. Returns its time.
+    pub(crate) fn hand_over(&mut self, whole: &mut Self) -> WallTime {
+        let categories = self.count.len();
+        let Some(start) = self.start.take() else {
+            let none = || vec![0; categories];
+            return WallTime { exposed_ns: none(), alone_ns: none(), ..WallTime::default() };
+        };
+        self.end();
+        whole.idle_ns += whole.start.map_or(0, |_| start - whole.now);
+        whole.start.get_or_insert(start);
+        (whole.now, whole.end) = (self.end, self.end);
+        whole.busy_ns += self.busy_ns;
+        whole.idle_ns += self.idle_ns;
+        for (sum, alone) in whole.alone_ns.iter_mut().zip(&self.alone_ns) {
+            *sum += alone;
+        }
+        let alone_ns = std::mem::replace(&mut self.alone_ns, vec![0; categories]);
+        let mut exposed_ns = alone_ns.clone();
+        for (depth, shared) in self.shared.drain() {
+            // What does not divide evenly does so once for each of the two.
+            let sum = whole.shared.at(depth);
+            sum.time_ns += shared.time_ns;
+            for &(class, part) in &shared.parts {
+                sum.add(class, part);
+            }
+            for (class, part) in shares(shared, depth) {
+                exposed_ns[class as usize] += part;
+            }
+        }
+        let (end, busy_ns, idle_ns) = (self.end, self.busy_ns, self.idle_ns);
+        (self.now, self.end, self.busy_ns, self.idle_ns) = (i64::MIN, i64::MIN, 0, 0);
+        WallTime { start, end, busy_ns, idle_ns, exposed_ns, alone_ns }
+    }
+
     /// Lets what runs run to its end.
     fn end(&mut self) {
         if !self.alone_until(self.end) || self.running.len() > 0 {
@@ -236,8 +293,7 @@ impl WallClock {
 
     /// Hands out each class with its share of the time that several had, in ns.
     fn share_out(&mut self, mut take: impl FnMut(u32, i64)) {
-        let shallow = self.shared.iter_mut().map(std::mem::take).enumerate();
-        for (depth, shared) in shallow.chain(self.deep.drain()) {
+        for (depth, shared) in self.shared.drain() {
             for (class, part) in shares(shared, depth) {
                 take(class, part);
             }

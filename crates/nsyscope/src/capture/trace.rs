@@ -621,6 +621,12 @@ impl Trace {
         Some((*start, end))
     }
 
+    /// The large parts by themselves, each of which takes time to give back.
+    pub(crate) fn into_parts(self) -> [Box<dyn Send>; 3] {
+        let others = (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx);
+        [Box::new(self.kernels), Box::new(self.api), Box::new(others)]
+    }
+
     /// What one block of a kernel takes, by its name and geometry; `None` where the export does not
     /// say. Of kernels that share both, such as tuned variants, the first to run.
     pub fn block_shape(&self, name: u32, geometry: u32) -> Option<BlockShape> {

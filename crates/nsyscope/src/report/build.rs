@@ -18,8 +18,8 @@ use crate::health::{Code, Entry};
 use crate::kernel::Classifier;
 use crate::run::{Rank, Run};
 use crate::segment::{
-    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, phase_times_of_all,
-    rank_phase_times, rank_times, step_times,
+    PhaseKey, PhaseTime, Selection, StepOptions, Steps, StepsSummary, TimesOfRank,
+    phase_times_of_all,
 };
 use crate::whatif::WhatIf;
 
@@ -232,7 +232,7 @@ impl Report {
         let in_steps = || {
             let mut known = KnownMessages::of_ranges(run, &classes);
             if let Some((found, (_, resolved))) = attributed.as_ref().zip(resolved.as_ref()) {
-                known.with_model(&steps, found, resolved);
+                known.with_model(run, &steps, found, resolved);
             }
             StepCollectives::new(run, &classes, &steps, &matched, known, deployed)
         };
@@ -374,6 +374,8 @@ impl Report {
             report.baseline = Some(BaselineSection::new(earlier, &now));
         }
         report.answer = Answer::new(&report);
+        // Memory of this size takes its time to give back.
+        run.threads().join(|| drop(steps), || drop((attributed, matched)));
         Ok(report)
     }
 }
@@ -418,19 +420,21 @@ impl Stepped {
         let steps = Steps::find(run, classes, &options.steps)
             .of_asked_ranges(run, &options.steps)?
             .select(&options.selection)?;
-        let (times, step_times) = run
-            .threads()
-            .join(|| rank_times(run, classes, &steps), || step_times(run, classes, &steps));
+        let (threads, categories) = (run.threads(), classes.categories().len());
+        let (mut times, mut step_times, mut rank_phases) = (Vec::new(), Vec::new(), Vec::new());
+        for of in
+            threads.map(steps.ranks.len(), |at| TimesOfRank::find(&steps.ranks[at], categories))
+        {
+            times.push(of.whole);
+            step_times.push(of.steps);
+            rank_phases.push(of.phases);
+        }
         let attribute = || {
             model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
         };
-        let threads = run.threads();
-        let (attributed, ((rank_phases, work), idle)) = threads.join(attribute, || {
-            let sums = || {
-                let rank_phases = rank_phase_times(run, classes, &steps, &step_times);
-                (rank_phases, StepWork::find(run, classes, &steps))
-            };
-            threads.join(sums, || Idle::find(run, &steps, &step_times))
+        let (attributed, (work, idle)) = threads.join(attribute, || {
+            let work = || StepWork::find(run, classes, &steps);
+            threads.join(work, || Idle::find(run, &steps, &step_times))
         });
         let (attributed, phases) = (attributed?, phase_times_of_all(&rank_phases));
         Ok(Self { steps, times, step_times, phases, rank_phases, work, idle, attributed })

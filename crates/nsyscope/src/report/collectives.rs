@@ -3,18 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
-
-use crate::analysis::{
-    ActivityKind, Call, Classes, CollectiveRow, Collectives, Message, NvtxMessages,
-};
+use crate::analysis::{Call, Classes, CollectiveRow, Collectives, Message, NvtxMessages};
 use crate::attribute::Attribution;
 use crate::cost::{Collective, CollectiveKind, CostModel, forced_link, forced_protocol};
 use crate::deploy::Deployment;
 use crate::hardware::Hardware;
 use crate::model::Provenance;
 use crate::run::Run;
-use crate::segment::{PhaseKey, RankSteps, Step, Steps, kernel_steps};
+use crate::segment::{KernelValues, PhaseKey, RankSteps, Step, Steps};
 
 use super::{CollectiveSection, ExpertSection, LateSection, ResolvedModel};
 
@@ -36,8 +32,8 @@ pub(super) struct StepCollectives {
 #[derive(Debug, Default)]
 pub(crate) struct KnownMessages {
     nvtx: NvtxMessages,
-    /// For each rank, by row of its kernel table, what the model's operation is: an index.
-    of_kernel: Vec<FxHashMap<u32, u32>>,
+    /// For each rank what the model's operation of its communication kernels is: an index.
+    of_kernel: Vec<KernelValues>,
     ops: Vec<(&'static str, Option<Collective>)>,
     cost: Option<CostModel>,
     /// What the link of those prices rests on.
@@ -53,6 +49,7 @@ impl KnownMessages {
     /// Adds what the model says of the kernels of steps, and its prices.
     pub(crate) fn with_model(
         &mut self,
+        run: &Run,
         steps: &Steps,
         attribution: &Attribution,
         resolved: &ResolvedModel,
@@ -63,16 +60,16 @@ impl KnownMessages {
             attribution.assignments.iter().map(|a| a.category.starts_with("comm/")).collect();
         self.ops = attribution.assignments.iter().map(|a| (a.op, a.collective)).collect();
         let ranks = steps.ranks.iter().map(|rank| rank.rank as usize + 1).max().unwrap_or(0);
-        self.of_kernel = vec![FxHashMap::default(); ranks];
-        for (of_rank, ops) in steps.ranks.iter().zip(&attribution.ranks) {
-            let found = &mut self.of_kernel[of_rank.rank as usize];
-            for (activity, &op) in of_rank.activities().iter().zip(&ops.assignment_of) {
-                if communicates.get(op as usize).is_some_and(|communicates| *communicates)
-                    && activity.table == ActivityKind::Kernel
-                {
-                    found.insert(activity.row, op);
-                }
-            }
+        self.of_kernel = vec![KernelValues::default(); ranks];
+        let found = run.threads().map(steps.ranks.len().min(attribution.ranks.len()), |at| {
+            let assignment_of = &attribution.ranks[at].assignment_of;
+            KernelValues::new(&steps.ranks[at], |index| {
+                let op = *assignment_of.get(index)?;
+                communicates.get(op as usize).is_some_and(|is| *is).then_some(op)
+            })
+        });
+        for (rank, found) in steps.ranks.iter().zip(found) {
+            self.of_kernel[rank.rank as usize] = found;
         }
     }
 
@@ -98,8 +95,8 @@ impl KnownMessages {
     pub(crate) fn message(&self, call: &Call<'_>) -> Message {
         let mut out = Message::default();
         for member in call.members() {
-            let op = self.of_kernel.get(member.rank as usize).and_then(|of| of.get(&member.row));
-            if let Some(&(op, collective)) = op.and_then(|&op| self.ops.get(op as usize)) {
+            let op = self.of_kernel.get(member.rank as usize).and_then(|of| of.get(member.row));
+            if let Some(&(op, collective)) = op.and_then(|op| self.ops.get(op as usize)) {
                 out.op = Some(op);
                 let same = collective.filter(|c| carries_out(call.kind(), c.kind));
                 out.bytes = same.map(|c| c.message_bytes.round() as u64);
@@ -115,7 +112,7 @@ impl KnownMessages {
     }
 
     fn tells_nothing(&self) -> bool {
-        self.nvtx.is_empty() && self.of_kernel.iter().all(FxHashMap::is_empty)
+        self.nvtx.is_empty() && self.of_kernel.iter().all(KernelValues::is_empty)
     }
 }
 
@@ -189,7 +186,7 @@ impl StepCollectives {
     ) -> Self {
         known.price(run, deployed);
         let only = steps.selected.and_then(|selected| selected.by.rank);
-        let key_of = keys_of_calls(run, steps, matched, only);
+        let key_of = keys_of_calls(run, classes, steps, matched, only);
         let keys: BTreeSet<Option<PhaseKey>> = key_of.iter().copied().collect();
         // Steps first, what is outside of them last.
         let (inside, mut outside): (Vec<_>, Vec<_>) = keys.into_iter().partition(Option::is_some);
@@ -237,20 +234,28 @@ impl StepCollectives {
 /// steps.
 fn keys_of_calls(
     run: &Run,
+    classes: &Classes,
     steps: &Steps,
     matched: &Collectives,
     only: Option<u32>,
 ) -> Vec<Option<PhaseKey>> {
-    let step_of = kernel_steps(run, steps);
-    let mut of_rank: Vec<Option<&RankSteps>> = vec![None; run.ranks().len()];
-    for rank in &steps.ranks {
-        of_rank[rank.rank as usize] = Some(rank);
+    let communicates: Vec<bool> =
+        classes.categories().iter().map(|category| category.family() == "comm").collect();
+    let found = run.threads().map(steps.ranks.len(), |at| {
+        let rank = &steps.ranks[at];
+        KernelValues::new(rank, |index| {
+            communicates[usize::from(rank.category()[index])].then(|| rank.step_of()[index])
+        })
+    });
+    let mut of_rank: Vec<Option<(&RankSteps, KernelValues)>> = Vec::new();
+    of_rank.resize_with(run.ranks().len(), || None);
+    for (rank, step_of) in steps.ranks.iter().zip(found) {
+        of_rank[rank.rank as usize] = Some((rank, step_of));
     }
     let key = |call: Call<'_>| {
         let member = call.members().find(|member| only.is_none_or(|rank| member.rank == rank))?;
-        let rank = of_rank[member.rank as usize]?;
-        let step = step_of[run.ranks()[member.rank as usize].file][member.row as usize];
-        rank.steps.get(step as usize).map(Step::key)
+        let (rank, step_of) = of_rank[member.rank as usize].as_ref()?;
+        rank.steps.get(step_of.get(member.row)? as usize).map(Step::key)
     };
     matched.calls().map(key).collect()
 }

@@ -10,6 +10,7 @@
 mod attribution;
 mod fallback;
 mod find;
+mod kernel_values;
 mod layers;
 mod nvtx;
 mod passes;
@@ -23,12 +24,13 @@ mod step;
 mod summary;
 mod tokens;
 
-pub(crate) use attribution::rank_times;
+pub(crate) use attribution::TimesOfRank;
 pub use attribution::step_times;
 pub use find::StepOptions;
+pub(crate) use kernel_values::KernelValues;
 pub use layers::{Layer, LayerKind};
 pub(crate) use phase_time::all_ranks as phase_times_of_all;
-pub use phase_time::{PhaseKey, PhaseTime, kernel_steps, phase_times, rank_phase_times};
+pub use phase_time::{PhaseKey, PhaseTime, phase_times, rank_phase_times};
 pub use replays::GraphReplay;
 pub use select::{Selected, Selection, StepRange};
 pub use step::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::step::{Phase, Steps};
+use super::step::{Phase, Step, Steps};
 use crate::analysis::{Classes, WallTime};
 use crate::capture::NONE;
 use crate::run::Run;
@@ -58,38 +58,65 @@ pub fn rank_phase_times(
 ) -> Vec<BTreeMap<PhaseKey, PhaseTime>> {
     let count = classes.categories().len();
     run.threads().map(steps.ranks.len(), |at| {
-        let (rank, times) = (&steps.ranks[at], &times[at]);
-        // The groups of this rank's steps, so that activities need no look-up by key.
+        let rank = &steps.ranks[at];
+        let mut sums = PhaseSums::new(&rank.steps, count);
+        let activities = rank.activities().iter().zip(rank.category()).zip(rank.step_of());
+        for ((activity, &category), &step) in activities {
+            if step != NONE {
+                sums.add(step, category, activity.end - activity.start);
+            }
+        }
+        sums.finish(&times[at])
+    })
+}
+
+/// The phases of a rank's steps while their activities are looked at.
+pub(super) struct PhaseSums {
+    /// By group, so that activities need no look-up by key.
+    keys: Vec<PhaseKey>,
+    groups: Vec<PhaseTime>,
+    /// The group of each step.
+    group_of: Vec<usize>,
+}
+
+impl PhaseSums {
+    pub(super) fn new(steps: &[Step], categories: usize) -> Self {
         let mut keys: Vec<PhaseKey> = Vec::new();
-        let mut group_of: Vec<usize> = Vec::with_capacity(rank.steps.len());
-        for step in &rank.steps {
+        let mut group_of: Vec<usize> = Vec::with_capacity(steps.len());
+        for step in steps {
             let key = step.key();
             group_of.push(keys.iter().position(|known| *known == key).unwrap_or_else(|| {
                 keys.push(key);
                 keys.len() - 1
             }));
         }
-        let mut groups: Vec<PhaseTime> = keys.iter().map(|_| PhaseTime::new(count)).collect();
-        for (&group, time) in group_of.iter().zip(times) {
-            let sum = &mut groups[group];
+        let groups = keys.iter().map(|_| PhaseTime::new(categories)).collect();
+        Self { keys, groups, group_of }
+    }
+
+    /// Adds an activity of a step.
+    pub(super) fn add(&mut self, step: u32, category: u16, ns: i64) {
+        let sum = &mut self.groups[self.group_of[step as usize]];
+        sum.calls[usize::from(category)] += 1;
+        sum.busy_ns[usize::from(category)] += ns;
+    }
+
+    /// With the wall time of each step.
+    pub(super) fn finish(mut self, times: &[WallTime]) -> BTreeMap<PhaseKey, PhaseTime> {
+        for (&group, time) in self.group_of.iter().zip(times) {
+            let sum = &mut self.groups[group];
             sum.steps += 1;
             sum.wall_ns += time.end - time.start;
             sum.idle_ns += time.idle_ns;
-            for i in 0..count {
-                sum.exposed_ns[i] += time.exposed_ns[i];
-                sum.alone_ns[i] += time.alone_ns[i];
+            for (sum, ns) in sum.exposed_ns.iter_mut().zip(&time.exposed_ns) {
+                *sum += ns;
+            }
+            for (sum, ns) in sum.alone_ns.iter_mut().zip(&time.alone_ns) {
+                *sum += ns;
             }
         }
-        let activities = rank.activities().iter().zip(rank.category()).zip(rank.step_of());
-        for ((activity, &category), &step) in activities {
-            if step != NONE {
-                let sum = &mut groups[group_of[step as usize]];
-                sum.calls[usize::from(category)] += 1;
-                sum.busy_ns[usize::from(category)] += activity.end - activity.start;
-            }
-        }
-        keys.into_iter().zip(groups).collect()
-    })
+        self.keys.into_iter().zip(self.groups).collect()
+    }
 }
 
 /// Sums up the steps of a run; `times` is what [`super::step_times`] says of them.
@@ -115,22 +142,6 @@ pub(crate) fn all_ranks(ranks: &[BTreeMap<PhaseKey, PhaseTime>]) -> BTreeMap<Pha
             sum.alone_ns[i] += time.alone_ns[i];
             sum.calls[i] += time.calls[i];
             sum.busy_ns[i] += time.busy_ns[i];
-        }
-    }
-    out
-}
-
-/// For every capture, the step of each of its kernels, an index into the steps of the kernel's own
-/// rank; [`NONE`] where it is in no step.
-pub fn kernel_steps(run: &Run, steps: &Steps) -> Vec<Vec<u32>> {
-    let mut out: Vec<Vec<u32>> =
-        run.traces().iter().map(|trace| vec![NONE; trace.kernels().len()]).collect();
-    for rank in &steps.ranks {
-        let of_kernel = &mut out[run.ranks()[rank.rank as usize].file];
-        for (activity, &step) in rank.activities().iter().zip(rank.step_of()) {
-            if activity.table == crate::analysis::ActivityKind::Kernel {
-                of_kernel[activity.row as usize] = step;
-            }
         }
     }
     out

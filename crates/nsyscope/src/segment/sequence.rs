@@ -2,7 +2,7 @@
 
 use super::roles::{COUNTS, GRAPH, Role, roles};
 use super::tokens::NameRules;
-use crate::analysis::{Activity, ActivityKind, Classes, activities};
+use crate::analysis::{Activity, ActivityKind, Classes, activities, activities_on};
 use crate::capture::{ApiKind, NONE};
 use crate::parallel::Threads;
 use crate::run::Run;
@@ -89,10 +89,9 @@ pub(super) fn sequences(
     if ranks.len() <= 2 * threads.count() && threads.count() > 1 {
         return threads.map(ranks.len(), |at| {
             let mut out = new(at);
-            for activity in activities(trace) {
-                if rank_of[activity.stream as usize] as usize == at {
-                    add(&mut out, activity);
-                }
+            let own = |stream: u32| rank_of[stream as usize] as usize == at;
+            for activity in activities_on(trace, own) {
+                add(&mut out, activity);
             }
             out
         });

@@ -115,7 +115,7 @@ impl<'a> Annotated<'a> {
             let deployment = DeploymentSection::new(run, options.deployment.as_ref())?;
             let resolved = ResolvedModel::new(context, run, deployment.as_ref())?;
             let found = resolved.attribute(context, run, &classes, &steps)?;
-            known.with_model(&steps, &found, &resolved);
+            known.with_model(run, &steps, &found, &resolved);
             ops = Some(op_rows(&found));
             attribution = Some(found);
         }
