@@ -9,6 +9,7 @@ use super::api::{ApiKind, ApiTable, CallsByThread, Cursor};
 use super::nvtx::NvtxTable;
 use super::trace::{GRAPH, KERNEL, MEMCPY, MEMSET, RUNTIME, ReadOptions, Trace, TraceKind};
 use crate::health::{Code, Health};
+use crate::parallel::Threads;
 use crate::text::count;
 
 pub(crate) fn check(trace: &Trace, options: ReadOptions) -> Health {
@@ -101,11 +102,16 @@ fn launches(trace: &Trace, health: &mut Health) {
         health.note(
             Code::LaunchUnknown,
             name,
-            launch.iter().filter(|&&row| row == NONE).count() as u64,
+            without_launch(launch, trace.threads_at_work()),
             "rows without the API call that launched them (it lies before the capture, or the \
              export was trimmed): they count as work, but not in launch statistics",
         );
     }
+}
+
+fn without_launch(launch: &[u32], threads: Threads) -> u64 {
+    let count = |rows: Range<usize>| launch[rows].iter().filter(|&&row| row == NONE).count() as u64;
+    threads.ranges(launch.len(), count).iter().sum()
 }
 
 fn count_launches(trace: &Trace) -> u64 {
@@ -220,7 +226,7 @@ fn launches_without_work(trace: &Trace, health: &mut Health) {
     let (launches, lost) = (sum(|found| found.kernels.0), sum(|found| found.kernels.1));
     let (graph_launches, graphs_lost) = (sum(|found| found.graphs.0), sum(|found| found.graphs.1));
     // Where ids are missing, a launch and a kernel that find no partner may be each other's.
-    let alone = trace.kernels().launch().iter().filter(|&&launch| launch == NONE).count() as u64;
+    let alone = without_launch(trace.kernels().launch(), threads);
     let lost = lost.saturating_sub(alone);
     // Kernels that were still running, or set apart, when the capture ended are no loss.
     let set_apart = trace.health().rows_set_apart();

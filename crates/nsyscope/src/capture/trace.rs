@@ -386,16 +386,19 @@ impl<'c> Reader<'c> {
         let health = &mut self.health;
         let at_work = capture.source().reading();
         api.tidy(RUNTIME, at_work, health);
-        // Kernels are still in the order of the file.
         let (mut by_thread, block_shapes) = at_work.for_rows(api.len()).join(
             || CallsByThread::new(&api, threads.len(), at_work),
-            || shapes::read(capture, &kernels, geometries.len()),
+            || {
+                // Kernels are still in the order of the file.
+                let block_shapes = shapes::read(capture, &kernels, geometries.len());
+                kernels.sort(KERNEL, health);
+                memcpys.sort(MEMCPY, health);
+                memsets.sort(MEMSET, health);
+                graphs.sort(GRAPH, health);
+                syncs.sort(SYNC, health);
+                block_shapes
+            },
         );
-        kernels.sort(KERNEL, health);
-        memcpys.sort(MEMCPY, health);
-        memsets.sort(MEMSET, health);
-        graphs.sort(GRAPH, health);
-        syncs.sort(SYNC, health);
         let middle = trust::middle(&[&kernels, &graphs, &memcpys, &memsets]);
         let mut keep_near = |table: &mut dyn ActivityTable, name: &str| {
             if let Some(rows) = trust::near(&table.columns().start, middle, name, health) {

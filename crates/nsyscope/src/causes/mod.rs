@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 
 use crate::analysis::WallTime;
 use crate::capture::{NONE, Trace};
+use crate::parallel::Threads;
 use crate::run::Run;
 use crate::segment::{PhaseKey, RankSteps, Step, Steps};
 
@@ -47,9 +48,19 @@ impl Idle {
     /// each step the parts sum to its `idle_ns` there, for each rank
     /// to that of [`crate::analysis::rank_times`].
     pub fn find(run: &Run, steps: &Steps, step_times: &[Vec<WallTime>]) -> Self {
+        Self::find_on(run.threads(), run, steps, step_times)
+    }
+
+    /// As [`Idle::find`], on some of the run's threads.
+    pub(crate) fn find_on(
+        threads: Threads,
+        run: &Run,
+        steps: &Steps,
+        step_times: &[Vec<WallTime>],
+    ) -> Self {
         // By capture: several ranks share its calls.
         let hosts: Vec<OnceLock<Host<'_>>> = run.traces().iter().map(|_| OnceLock::new()).collect();
-        let ranks = run.threads().map(steps.ranks.len(), |at| {
+        let ranks = threads.map(steps.ranks.len(), |at| {
             let rank = &steps.ranks[at];
             let file = run.ranks()[rank.rank as usize].file;
             let host = hosts[file].get_or_init(|| Host::new(&run.traces()[file]));

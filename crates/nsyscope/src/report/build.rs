@@ -432,10 +432,11 @@ impl Stepped {
         let attribute = || {
             model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
         };
-        let (attributed, (work, idle)) = threads.join(attribute, || {
-            let work = || StepWork::find(run, classes, &steps);
-            threads.join(work, || Idle::find(run, &steps, &step_times))
-        });
+        // The one is the work of a thread and takes about as long as the other.
+        let ((attributed, work), idle) = threads.join(
+            || (attribute(), StepWork::find(run, classes, &steps)),
+            || Idle::find_on(threads.shared(2), run, &steps, &step_times),
+        );
         let (attributed, phases) = (attributed?, phase_times_of_all(&rank_phases));
         Ok(Self { steps, times, step_times, phases, rank_phases, work, idle, attributed })
     }

@@ -317,9 +317,9 @@ struct Tally {
     atoms: Vec<Atom>,
     /// By class: what has no operation and no parts, which without a model is nearly everything.
     plain: Vec<u32>,
-    /// By assignment, for each [`Part`]: class and atom of the last one, which most that follow
-    /// share.
-    recent: Vec<[(u32, u32); 3]>,
+    /// By assignment the class, part and atom of each that has occurred: a handful, as an operation is
+    /// done by few kernels.
+    recent: Vec<Vec<(u32, Part, u32)>>,
     index: FxHashMap<AtomKey, u32>,
     /// Of each atom.
     keys: Vec<AtomKey>,
@@ -356,14 +356,13 @@ impl Tally {
             return self.atom(class, None, part, category);
         }
         let at = assignment as usize;
-        if let Some(recent) = self.recent.get(at)
-            && recent[part as usize].0 == class
-        {
-            return recent[part as usize].1;
+        let recent = self.recent.get(at).map_or(&[][..], Vec::as_slice);
+        if let Some((.., atom)) = recent.iter().find(|known| (known.0, known.1) == (class, part)) {
+            return *atom;
         }
         let atom = self.atom(class, op(), part, category);
-        self.recent.resize(self.recent.len().max(at + 1), [(NONE, NONE); 3]);
-        self.recent[at][part as usize] = (class, atom);
+        self.recent.resize(self.recent.len().max(at + 1), Vec::new());
+        self.recent[at].push((class, part, atom));
         atom
     }
 
