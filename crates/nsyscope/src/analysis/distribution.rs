@@ -58,8 +58,8 @@ impl Distribution {
 pub(crate) struct Durations {
     /// For each duration below [`COUNTED`], how many; empty until there are [`MANY`].
     counts: Vec<u32>,
-    /// The blocks of `counts` that hold any, a bit each: nothing else is looked at. The durations of
-    /// one kernel are near each other, and the memory of the rest is never touched.
+    /// The blocks of `counts` that hold any: nothing else is looked at. The durations of one kernel
+    /// are near each other, and the memory of the rest is never touched.
     used: Blocks,
     /// The others, and all of them until there are many.
     rest: Vec<i64>,
@@ -72,43 +72,60 @@ const COUNTED: usize = 1 << 17;
 /// Fewer values take less space as a list.
 const MANY: usize = 1 << 15;
 
-/// Blocks of counts, a bit each.
-#[derive(Clone, Copy, Debug, Default)]
-struct Blocks(u128);
+/// Which blocks of counts hold any. A byte each: a bit would have every value wait for the one before.
+#[derive(Clone, Copy, Debug)]
+struct Blocks([bool; Self::COUNT]);
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self([false; Self::COUNT])
+    }
+}
 
 impl Blocks {
+    const COUNT: usize = 64;
     /// The values of a block.
-    const LENGTH: usize = COUNTED / 128;
+    const LENGTH: usize = COUNTED / Self::COUNT;
 
     fn add(&mut self, value: usize) {
-        self.0 |= 1 << (value / Self::LENGTH);
+        self.0[value / Self::LENGTH] = true;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (used, more) in self.0.iter_mut().zip(other.0) {
+            *used |= more;
+        }
     }
 
     /// The values of the blocks, ascending.
-    fn ranges(self) -> impl Iterator<Item = Range<usize>> {
-        let blocks = (0..128).filter(move |block| self.0 >> block & 1 == 1);
-        blocks.map(|block| block * Self::LENGTH..(block + 1) * Self::LENGTH)
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let blocks = self.0.iter().enumerate().filter(|(_, used)| **used);
+        blocks.map(|(block, _)| block * Self::LENGTH..(block + 1) * Self::LENGTH)
     }
 }
 
 impl Durations {
+    #[inline]
     pub(crate) fn push(&mut self, ns: i64) {
         self.total_ns = self.total_ns.saturating_add(ns);
         self.insert(ns);
     }
 
+    #[inline]
     fn insert(&mut self, ns: i64) {
         match usize::try_from(ns).ok().and_then(|ns| self.counts.get_mut(ns)) {
             Some(count) if *count < u32::MAX => {
                 *count += 1;
                 self.used.add(ns as usize);
             }
-            _ => {
-                self.rest.push(ns);
-                if self.counts.is_empty() && self.rest.len() == MANY {
-                    self.count();
-                }
-            }
+            _ => self.list(ns),
+        }
+    }
+
+    fn list(&mut self, ns: i64) {
+        self.rest.push(ns);
+        if self.counts.is_empty() && self.rest.len() == MANY {
+            self.count();
         }
     }
 
@@ -144,7 +161,7 @@ impl Durations {
                 }
             }
         }
-        self.used.0 |= other.used.0;
+        self.used.merge(&other.used);
         for ns in other.rest {
             self.insert(ns);
         }

@@ -62,11 +62,9 @@ impl KnownMessages {
         let ranks = steps.ranks.iter().map(|rank| rank.rank as usize + 1).max().unwrap_or(0);
         self.of_kernel = vec![KernelValues::default(); ranks];
         let found = run.threads().map(steps.ranks.len().min(attribution.ranks.len()), |at| {
-            let assignment_of = &attribution.ranks[at].assignment_of;
-            KernelValues::new(&steps.ranks[at], |index| {
-                let op = *assignment_of.get(index)?;
-                communicates.get(op as usize).is_some_and(|is| *is).then_some(op)
-            })
+            let ops = attribution.ranks[at].assignment_of.iter();
+            let known = ops.map(|&op| communicates.get(op as usize)?.then_some(op));
+            KernelValues::new(&steps.ranks[at], known)
         });
         for (rank, found) in steps.ranks.iter().zip(found) {
             self.of_kernel[rank.rank as usize] = found;
@@ -243,9 +241,9 @@ fn keys_of_calls(
         classes.categories().iter().map(|category| category.family() == "comm").collect();
     let found = run.threads().map(steps.ranks.len(), |at| {
         let rank = &steps.ranks[at];
-        KernelValues::new(rank, |index| {
-            communicates[usize::from(rank.category()[index])].then(|| rank.step_of()[index])
-        })
+        let steps = rank.category().iter().zip(rank.step_of());
+        let known = steps.map(|(&of, &step)| communicates[usize::from(of)].then_some(step));
+        KernelValues::new(rank, known)
     });
     let mut of_rank: Vec<Option<(&RankSteps, KernelValues)>> = Vec::new();
     of_rank.resize_with(run.ranks().len(), || None);

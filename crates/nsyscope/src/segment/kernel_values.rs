@@ -12,18 +12,16 @@ pub(crate) struct KernelValues {
 }
 
 impl KernelValues {
-    /// Those of a rank's activities of which `value`, by index, is one.
-    pub(crate) fn new(rank: &RankSteps, value: impl Fn(usize) -> Option<u32>) -> Self {
+    /// `values` are those of the rank's activities, in order.
+    pub(crate) fn new(rank: &RankSteps, values: impl Iterator<Item = Option<u32>>) -> Self {
         let mut out = Self::default();
-        for index in 0..rank.activities.len() {
-            if let Some(value) = value(index) {
-                let activity = &rank.activities[index];
-                if activity.table == ActivityKind::Kernel {
-                    // Activities are in order of start, and so is their table.
-                    debug_assert!(out.rows.last().is_none_or(|last| *last < activity.row));
-                    out.rows.push(activity.row);
-                    out.values.push(value);
-                }
+        let found = rank.activities.iter().zip(values);
+        for (activity, value) in found.filter_map(|(of, value)| Some((of, value?))) {
+            if activity.table == ActivityKind::Kernel {
+                // Activities are in order of start, and so is their table.
+                debug_assert!(out.rows.last().is_none_or(|last| *last < activity.row));
+                out.rows.push(activity.row);
+                out.values.push(value);
             }
         }
         out
