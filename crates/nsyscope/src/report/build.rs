@@ -249,10 +249,9 @@ impl Report {
             Hypotheses::new(&source, priced.as_ref().filter(fits), &options.what_if)
         };
         // Collectives are the work of one thread for a while, the others that of all.
-        let sums = || (launch_stats(run, &spans), in_steps());
-        let ((launches, in_steps), (layers, hypotheses)) = run.threads().join(sums, || {
+        let (in_steps, (layers, hypotheses, launches)) = run.threads().join(in_steps, || {
             let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
-            (layers, hypotheses())
+            (layers, hypotheses(), launch_stats(run, &spans))
         });
         let hypotheses = hypotheses?;
         let model = match resolved {
