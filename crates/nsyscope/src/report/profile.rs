@@ -100,7 +100,7 @@ impl Source<'_> {
             self.activities(at, number, rank, step, &mut waits, &mut floors, tally);
         }
         for tally in tallies.values_mut() {
-            tally.recent = Vec::new();
+            tally.plans = FxHashMap::default();
         }
         tallies
     }
@@ -156,12 +156,18 @@ impl Source<'_> {
         let floors = &*floors;
         let floor_of = alignment.as_ref().map_or(&[][..], |alignment| floors.known(alignment));
         let assignments = if alignment.is_some() { floors.assignments(at) } else { &[] };
+        // Steps of one alignment have the same at the same place.
+        let address = alignment.as_ref().map(|alignment| Arc::as_ptr(alignment) as usize);
+        let mut plan = address.and_then(|at| tally.plans.remove(&at)).unwrap_or_default();
+        plan.resize(
+            plan.len().max(alignment.as_ref().map_or(0, |a| a.placements.len())),
+            Planned::NONE,
+        );
         // Wait and transfer of one kernel are two intervals: the second is taken up in its turn.
         let mut clock = SetClock::default();
         let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
         for (place, (index, activity)) in rank.activities_of(step).enumerate() {
             let class = u32::from(rank.category()[index]);
-            let assignment = assignments.get(index).copied().unwrap_or(NONE);
             let communicates = floors.communicates[class as usize];
             let wait = if communicates { waits.of(activity) } else { None };
             while let Some(&Reverse((start, end, atom))) = later.peek() {
@@ -171,9 +177,17 @@ impl Source<'_> {
                 clock.add(start, end, atom, tally);
                 later.pop();
             }
-            let mut name = |part| {
+            let mut name = |part: Part| {
+                if let Some(atom) = plan.get(place).and_then(|planned| planned.atom(class, part)) {
+                    return atom;
+                }
+                let assignment = assignments.get(index).copied().unwrap_or(NONE);
                 let category = || self.classes.categories()[class as usize].as_str().to_owned();
-                tally.atom_of(assignment, class, part, || floors.op(assignment), category)
+                let atom = tally.atom(class, floors.op(assignment), part, category);
+                if let Some(planned) = plan.get_mut(place) {
+                    planned.set(class, part, atom);
+                }
+                atom
             };
             let (whole, end) = (activity.end - activity.start, activity.end);
             let main = if let Some(wait) = wait {
@@ -201,6 +215,33 @@ impl Source<'_> {
             clock.add(start, end, atom, tally);
         }
         clock.finish(tally);
+        if let Some(address) = address {
+            tally.plans.insert(address, plan);
+        }
+    }
+}
+
+/// The atoms of what lies at a place of an alignment, by [`Part`]; [`NONE`] until they are known.
+#[derive(Clone, Copy)]
+struct Planned {
+    /// A copy's differs by where it goes.
+    class: u32,
+    atoms: [u32; 3],
+}
+
+impl Planned {
+    const NONE: Self = Self { class: NONE, atoms: [NONE; 3] };
+
+    fn atom(&self, class: u32, part: Part) -> Option<u32> {
+        let atom = self.atoms[part as usize];
+        (self.class == class && atom != NONE).then_some(atom)
+    }
+
+    fn set(&mut self, class: u32, part: Part, atom: u32) {
+        if self.class != class {
+            *self = Self { class, ..Self::NONE };
+        }
+        self.atoms[part as usize] = atom;
     }
 }
 
@@ -317,9 +358,8 @@ struct Tally {
     atoms: Vec<Atom>,
     /// By class: what has no operation and no parts, which without a model is nearly everything.
     plain: Vec<u32>,
-    /// By assignment the class, part and atom of each that has occurred: a handful, as an operation is
-    /// done by few kernels.
-    recent: Vec<Vec<(u32, Part, u32)>>,
+    /// By the address of the alignment.
+    plans: FxHashMap<usize, Vec<Planned>>,
     index: FxHashMap<AtomKey, u32>,
     /// Of each atom.
     keys: Vec<AtomKey>,
@@ -341,29 +381,6 @@ impl Tally {
             sum.0 += ns;
             sum.1 += gaps;
         }
-    }
-
-    /// As [`Tally::atom`], for an activity with an assignment; [`NONE`] without one.
-    fn atom_of(
-        &mut self,
-        assignment: u32,
-        class: u32,
-        part: Part,
-        op: impl Fn() -> Option<&'static str>,
-        category: impl Fn() -> String,
-    ) -> u32 {
-        if assignment == NONE {
-            return self.atom(class, None, part, category);
-        }
-        let at = assignment as usize;
-        let recent = self.recent.get(at).map_or(&[][..], Vec::as_slice);
-        if let Some((.., atom)) = recent.iter().find(|known| (known.0, known.1) == (class, part)) {
-            return *atom;
-        }
-        let atom = self.atom(class, op(), part, category);
-        self.recent.resize(self.recent.len().max(at + 1), Vec::new());
-        self.recent[at].push((class, part, atom));
-        atom
     }
 
     fn atom(

@@ -212,6 +212,12 @@ pub(super) fn events(run: &Run, classes: &Classes) -> Events {
             })
             .collect();
         let names = trace.kernels().name();
+        // Ranks of one capture do about the same.
+        let own = run.ranks().iter().filter(|rank| rank.file == file);
+        let share = trace.activity_count() / own.clone().count().max(1);
+        for rank in own {
+            ranks[rank.rank as usize].items.reserve(share);
+        }
         for activity in activities(trace) {
             let rank = run.rank_of_stream(file, activity.stream) as usize;
             let Some(events) = ranks.get_mut(rank) else { continue };
