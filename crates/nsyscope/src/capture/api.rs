@@ -137,7 +137,6 @@ impl ApiTable {
 }
 
 /// The rows of the table of calls by thread, each thread's in order of start.
-#[derive(Clone, Debug, Default)]
 pub(crate) struct CallsByThread {
     /// Where each thread's rows begin, and where the last one's end.
     bounds: Vec<usize>,

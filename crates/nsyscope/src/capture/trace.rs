@@ -133,7 +133,6 @@ pub struct Trace {
     memsets: MemsetTable,
     graphs: GraphTable,
     api: ApiTable,
-    calls_by_thread: CallsByThread,
     syncs: SyncTable,
     nvtx: NvtxTable,
     kernel_names: Vec<KernelName>,
@@ -449,6 +448,7 @@ impl<'c> Reader<'c> {
         let (without_calls, ()) = at_work.for_rows(api.len()).join(without_calls, || {
             trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
         });
+        drop(by_thread);
         trust::set_apart(
             &mut memcpys,
             MEMCPY,
@@ -478,7 +478,6 @@ impl<'c> Reader<'c> {
             memsets,
             graphs,
             api,
-            calls_by_thread: by_thread,
             syncs,
             nvtx,
             kernel_names,
@@ -628,8 +627,7 @@ impl Trace {
     /// The large parts by themselves, each of which takes time to give back.
     pub(crate) fn into_parts(self) -> [Box<dyn Send>; 3] {
         let others = (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx);
-        let calls = (self.api, self.calls_by_thread);
-        [Box::new(self.kernels), Box::new(calls), Box::new(others)]
+        [Box::new(self.kernels), Box::new(self.api), Box::new(others)]
     }
 
     /// What one block of a kernel takes, by its name and geometry; `None` where the export does not
@@ -673,10 +671,6 @@ impl Trace {
     /// The API calls.
     pub fn api(&self) -> &ApiTable {
         &self.api
-    }
-    /// The rows of a thread's API calls, in order of start.
-    pub(crate) fn calls_of(&self, thread: u32) -> &[u32] {
-        self.calls_by_thread.of(thread)
     }
     /// The synchronisations.
     pub fn syncs(&self) -> &SyncTable {
