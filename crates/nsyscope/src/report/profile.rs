@@ -334,14 +334,13 @@ fn add_floor(
         return;
     }
     atom.calls += 1;
-    match floor_of[placement.op as usize] {
-        Some(ns) => *floor += ns,
-        None => {
-            let op = alignment.ops[placement.op as usize].name;
-            if !unpriced.contains(&op) {
-                unpriced.push(op);
-            }
-        }
+    if let Some(ns) = floor_of[placement.op as usize] {
+        *floor += ns;
+        return;
+    }
+    let op = alignment.ops[placement.op as usize].name;
+    if !unpriced.contains(&op) {
+        unpriced.push(op);
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
                     stream: 0,
                     launch: NONE,
                 });
-                let begun = step_of.iter().any(|step| *step == at);
+                let begun = step_of.contains(&at);
                 at += u32::from(what == 0 && begun);
                 step_of.push(match what {
                     1 => NONE,
@@ -166,7 +166,7 @@ mod tests {
                 });
             }
             let category: Vec<u16> = all.iter().map(|of| of.2).collect();
-            let holds = step_of.iter().any(|step| *step == at);
+            let holds = step_of.contains(&at);
             prop_assume!(at == 0 || holds);
             let rank = rank(activities, category, step_of);
             let found = TimesOfRank::find(&rank, CATEGORIES);
