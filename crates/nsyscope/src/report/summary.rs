@@ -19,6 +19,9 @@ pub struct KernelsReport {
     pub rows: Vec<KernelRow>,
 }
 
+/// More rows than this nobody reads, and a table of a million takes gigabytes to lay out.
+const LISTED: usize = 10_000;
+
 impl KernelsReport {
     /// Sums up the kernels of a run; `filter` keeps the categories that it matches.
     pub fn new(
@@ -55,7 +58,8 @@ impl KernelsReport {
             columns.push(("kernel", Kind::Name));
         }
         let mut grid = Grid::new(&columns).only_from("mean", 100).only_from("p99", 120);
-        for row in &self.rows {
+        let (listed, others) = self.rows.split_at(self.rows.len().min(LISTED));
+        for row in listed {
             let mut cells = vec![
                 format::percent(row.share),
                 format::ns(row.time.total_ns),
@@ -73,11 +77,22 @@ impl KernelsReport {
             }
             grid.row(cells);
         }
-        Document(if self.rows.is_empty() {
+        let mut blocks = if self.rows.is_empty() {
             vec![Block::Paragraph("no kernels: none were captured, or none match".to_owned())]
         } else {
             vec![Block::Grid(grid)]
-        })
+        };
+        if !others.is_empty() {
+            let share: f64 = others.iter().map(|row| row.share).sum();
+            let total_ns = others.iter().map(|row| row.time.total_ns).fold(0, i64::saturating_add);
+            blocks.push(Block::Paragraph(format!(
+                "{} more rows take {} ({}): --format json has all of them",
+                format::count(others.len() as u64),
+                format::ns(total_ns),
+                format::percent(share),
+            )));
+        }
+        Document(blocks)
     }
 
     /// For a terminal.
@@ -88,5 +103,37 @@ impl KernelsReport {
     /// For GitHub and other renderers of Markdown.
     pub fn to_markdown(&self) -> String {
         self.document().markdown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Distribution;
+
+    #[test]
+    fn what_is_not_listed_is_summed_up() {
+        let row = |number: usize| KernelRow {
+            name: format!("kernel_{number}"),
+            category: "gemm/generic".to_owned(),
+            op: None,
+            rank: None,
+            rule: None,
+            time: Distribution { calls: 1, total_ns: 2_000, ..Distribution::default() },
+            share: 1.0 / (LISTED + 1_500) as f64,
+        };
+        let report = |rows: usize| KernelsReport {
+            schema: "nsyscope.kernels/1",
+            rows: (0..rows).map(row).collect(),
+        };
+        let text = report(LISTED + 1_500).to_text(&ViewOptions::default());
+        assert!(text.contains(&format!("kernel_{}", LISTED - 1)));
+        assert!(!text.contains(&format!("kernel_{LISTED}")));
+        let rest = text.lines().last().unwrap_or_default().trim();
+        assert!(
+            rest.starts_with("1,500 more rows") && rest.contains("3.000 ms (13.0 %)"),
+            "{rest}"
+        );
+        assert!(!report(LISTED).to_markdown().contains("more rows"));
     }
 }
