@@ -42,32 +42,38 @@ pub(super) fn scan<S: RowSink, W: Whole<S>>(
     let wanted = Wanted::new(slots)?;
     let source = capture.source();
     let leaves = Pages::open(source.database())?.leaves(root)?;
-    let alone = leaves.len() == 1;
-    let pages = leaves.len().div_ceil(CHUNKS).clamp(FEWEST_PAGES, CHUNK_PAGES);
-    let chunks: Vec<&[u32]> = leaves.chunks(pages).collect();
+    let alone = leaves.pages.len() == 1;
+    let pages_each = leaves.pages.len().div_ceil(CHUNKS).clamp(FEWEST_PAGES, CHUNK_PAGES);
+    let chunks: Vec<&[u32]> = leaves.pages.chunks(pages_each).collect();
     let open = || -> Result<_, ()> {
         let pages = Pages::open(source.database()).ok_or(())?;
         Ok((pages, Vec::new(), Reading::new(&wanted)))
     };
-    let read = |(pages, buffer, reading): &mut (Pages, Vec<u8>, Reading), sink: &mut S, chunk| {
-        let (mut last, mut rows) = (None, 0);
-        let page = |page: &[u8], _| {
-            records(page, alone, |row_id, from, to| {
-                // Row ids ascend in a sound tree.
-                if last.is_some_and(|last| row_id <= last) {
-                    return None;
-                }
-                last = Some(row_id);
-                sink.row(&reading.read(page, row_id, from, to)?);
-                rows += 1;
+    let read =
+        |(pages, buffer, reading): &mut (Pages, Vec<u8>, Reading), sink: &mut S, chunk: usize| {
+            let mut at = chunk * pages_each;
+            let mut last = at.checked_sub(1).map(|before| leaves.most[before]);
+            let mut rows = 0;
+            let page = |page: &[u8], _| {
+                let most = leaves.most[at];
+                records(page, alone, |row_id, from, to| {
+                    // Row ids ascend in a sound tree, within the bounds of their page.
+                    if last.is_some_and(|last| row_id <= last) || row_id > most {
+                        return None;
+                    }
+                    last = Some(row_id);
+                    sink.row(&reading.read(page, row_id, from, to)?);
+                    rows += 1;
+                    Some(())
+                })?;
+                (at, last) = (at + 1, Some(most));
                 Some(())
-            })
+            };
+            let chunk: &[u32] = chunks[chunk];
+            pages.each(chunk, buffer, page).ok_or(())?;
+            source.progress_rows(&table.name, rows);
+            Ok(())
         };
-        let chunk: &[u32] = chunks[chunk];
-        pages.each(chunk, buffer, page).ok_or(())?;
-        source.progress_rows(&table.name, rows);
-        Ok(())
-    };
     in_chunks(chunks.len(), source.reading().count(), open, read, whole).ok()
 }
 

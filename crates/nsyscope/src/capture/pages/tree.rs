@@ -78,34 +78,55 @@ impl Pages {
     }
 
     /// The leaf pages of the table whose tree begins at `root`, in order of row id; `None` where
-    /// the tree is not as it must be. Leaves are not read: a page among them that is none shows
-    /// when its records are.
-    pub(super) fn leaves(&mut self, root: u32) -> Option<Vec<u32>> {
-        let mut level = vec![root];
+    /// the tree is not as it must be. Leaves are not read: a page among them that is none, or whose
+    /// row ids are not those that its place is for, shows when its records are.
+    pub(super) fn leaves(&mut self, root: u32) -> Option<Leaves> {
+        let mut level = Leaves { pages: vec![root], most: vec![i64::MAX] };
         let mut buffer = Vec::new();
         // Each level of a tree is one kind of page; no tree that fits a file is deeper.
         for _ in 0..20 {
             let mut kind = 0;
-            self.each(&level[..1], &mut buffer, |page, _| {
+            self.each(&level.pages[..1], &mut buffer, |page, _| {
                 kind = *page.first()?;
                 Some(())
             })?;
             match kind {
-                LEAF => return distinct(&level).then_some(level),
+                LEAF => return distinct(&level.pages).then_some(level),
                 INTERIOR => {}
                 _ => return None,
             }
-            let mut below = Vec::new();
-            self.each(&level, &mut buffer, |page, _| match *page.first()? {
-                INTERIOR => children(page, &mut below),
+            let mut below = Leaves::default();
+            let mut most = level.most.iter();
+            self.each(&level.pages, &mut buffer, |page, _| match *page.first()? {
+                INTERIOR => children(page, *most.next()?, &mut below),
                 _ => None,
             })?;
-            if below.len() > self.count as usize {
+            if below.pages.len() > self.count as usize {
                 return None;
             }
             level = below;
         }
         None
+    }
+}
+
+/// Pages of one level of a tree, in order of row id.
+#[derive(Default)]
+pub(super) struct Leaves {
+    pub(super) pages: Vec<u32>,
+    /// For each page the greatest row id that it, or what is below it, may hold; they ascend. A search
+    /// by row id goes by these, so that it finds no row which contradicts them.
+    pub(super) most: Vec<i64>,
+}
+
+impl Leaves {
+    fn add(&mut self, page: u32, most: i64) -> Option<()> {
+        if self.most.last().is_some_and(|last| most <= *last) {
+            return None;
+        }
+        self.pages.push(page);
+        self.most.push(most);
+        Some(())
     }
 }
 
@@ -115,17 +136,18 @@ fn distinct(pages: &[u32]) -> bool {
     sorted.windows(2).all(|pair| pair[0] < pair[1])
 }
 
-fn children(page: &[u8], below: &mut Vec<u32>) -> Option<()> {
+/// Adds the pages below one that holds row ids up to `most`.
+fn children(page: &[u8], most: i64, below: &mut Leaves) -> Option<()> {
     // A page below which nothing is divided does not come into being.
     let cells = cells(page).filter(|&cells| cells > 0)?;
     for i in 0..cells {
-        // Behind the page number is a key, of which nothing is wanted but that it lies in the page.
+        // Behind the page number is the greatest row id below it.
         let at = cell(page, 12, i).filter(|&at| at >= 12 + 2 * cells)?;
-        varint(page, at + 4)?;
-        below.push(number(page, at)?);
+        let (key, _) = varint(page, at + 4)?;
+        let key = Some(key.cast_signed()).filter(|key| *key <= most)?;
+        below.add(number(page, at)?, key)?;
     }
-    below.push(number(page, 8)?);
-    Some(())
+    below.add(number(page, 8)?, most)
 }
 
 fn cells(page: &[u8]) -> Option<usize> {
