@@ -32,9 +32,9 @@ pub(crate) fn run(global: &Global, command: &args::Export) -> Result<()> {
         #[cfg(feature = "frames")]
         Target::Tables(tables) => tables.write(&all)?,
     }
-    // The process ends here: giving a large run's memory back piece by piece would only take time.
+    // The process ends here: dropping it piece by piece would only take time.
     std::mem::forget(all);
-    std::mem::forget(run);
+    run.release();
     Ok(())
 }
 

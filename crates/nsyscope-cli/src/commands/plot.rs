@@ -66,8 +66,7 @@ pub(crate) fn run(global: &Global, command: &args::Plot) -> Result<()> {
         }
     };
     write(global, &drawing, png.then_some(command.scale))?;
-    // The process ends here: giving a large run's memory back piece by piece would only take time.
-    std::mem::forget(run);
+    run.release();
     Ok(())
 }
 

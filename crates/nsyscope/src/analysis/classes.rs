@@ -72,6 +72,11 @@ impl Classes {
         &self.categories
     }
 
+    /// For each category whether its kernels communicate between ranks.
+    pub(crate) fn communicate(&self) -> Vec<bool> {
+        self.categories.iter().map(|category| category.family() == "comm").collect()
+    }
+
     /// The category number of a kernel name of a trace.
     #[inline]
     pub fn kernel(&self, file: usize, name: u32) -> u32 {

@@ -420,14 +420,11 @@ impl Stepped {
             .of_asked_ranges(run, &options.steps)?
             .select(&options.selection)?;
         let (threads, categories) = (run.threads(), classes.categories().len());
-        let (mut times, mut step_times, mut rank_phases) = (Vec::new(), Vec::new(), Vec::new());
-        for of in
-            threads.map(steps.ranks.len(), |at| TimesOfRank::find(&steps.ranks[at], categories))
-        {
-            times.push(of.whole);
-            step_times.push(of.steps);
-            rank_phases.push(of.phases);
-        }
+        let (times, step_times, rank_phases): (Vec<_>, Vec<_>, Vec<_>) = threads
+            .map(steps.ranks.len(), |at| TimesOfRank::find(&steps.ranks[at], categories))
+            .into_iter()
+            .map(|of| (of.whole, of.steps, of.phases))
+            .collect();
         let attribute = || {
             model.map(|(context, model)| model.attribute(context, run, classes, &steps)).transpose()
         };

@@ -237,8 +237,7 @@ fn keys_of_calls(
     matched: &Collectives,
     only: Option<u32>,
 ) -> Vec<Option<PhaseKey>> {
-    let communicates: Vec<bool> =
-        classes.categories().iter().map(|category| category.family() == "comm").collect();
+    let communicates = classes.communicate();
     let found = run.threads().map(steps.ranks.len(), |at| {
         let rank = &steps.ranks[at];
         let steps = rank.category().iter().zip(rank.step_of());

@@ -57,8 +57,7 @@ impl Source<'_> {
                 (0..steps).step_by(PART).map(move |from| (at, from..steps.min(from + PART)))
             })
             .collect();
-        let communicates: Vec<bool> =
-            self.classes.categories().iter().map(|c| c.family() == "comm").collect();
+        let communicates = self.classes.communicate();
         let sums = self.run.threads().map(parts.len(), |part| {
             let (at, range) = parts[part].clone();
             self.tallies(at, range, &usual, &waits[at], Floors::new(priced, &communicates))
@@ -157,12 +156,10 @@ impl Source<'_> {
         let floor_of = alignment.as_ref().map_or(&[][..], |alignment| floors.known(alignment));
         let assignments = if alignment.is_some() { floors.assignments(at) } else { &[] };
         // Steps of one alignment have the same at the same place.
-        let address = alignment.as_ref().map(|alignment| Arc::as_ptr(alignment) as usize);
-        let mut plan = address.and_then(|at| tally.plans.remove(&at)).unwrap_or_default();
-        plan.resize(
-            plan.len().max(alignment.as_ref().map_or(0, |a| a.placements.len())),
-            Planned::NONE,
-        );
+        let (address, places) = alignment.as_ref().map_or((0, 0), |alignment| {
+            (Arc::as_ptr(alignment) as usize, alignment.placements.len())
+        });
+        let mut plan = tally.plans.remove(&address).unwrap_or_else(|| vec![Planned::NONE; places]);
         // Wait and transfer of one kernel are two intervals: the second is taken up in its turn.
         let mut clock = SetClock::default();
         let mut later: BinaryHeap<Reverse<(i64, i64, u32)>> = BinaryHeap::new();
@@ -215,9 +212,7 @@ impl Source<'_> {
             clock.add(start, end, atom, tally);
         }
         clock.finish(tally);
-        if let Some(address) = address {
-            tally.plans.insert(address, plan);
-        }
+        tally.plans.insert(address, plan);
     }
 }
 

@@ -189,8 +189,7 @@ pub(super) fn events(run: &Run, classes: &Classes) -> Events {
             keys.push(Key { category, name: name.into(), tie });
         }
     }
-    let communication: Vec<bool> =
-        classes.categories().iter().map(|category| category.family() == "comm").collect();
+    let communication = classes.communicate();
 
     let mut ranks: Vec<RankEvents> = (0..run.ranks().len())
         .map(|_| RankEvents { by_key: vec![Vec::new(); keys.len()], items: Vec::new() })

@@ -144,9 +144,9 @@ fn children(page: &[u8], most: i64, below: &mut Leaves) -> Option<()> {
         // Behind the page number is the greatest row id below it.
         let at = cell(page, 12, i).filter(|&at| at >= 12 + 2 * cells)?;
         let (key, _) = varint(page, at + 4)?;
-        let key = Some(key.cast_signed()).filter(|key| *key <= most)?;
-        below.add(number(page, at)?, key)?;
+        below.add(number(page, at)?, key.cast_signed())?;
     }
+    // Keys ascend up to here, so that none is beyond it.
     below.add(number(page, 8)?, most)
 }
 
