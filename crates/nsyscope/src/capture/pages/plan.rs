@@ -166,21 +166,28 @@ impl<'w> Plans<'w> {
         Self { wanted, places: [0; PLACES], made: vec![Plan::default()] }
     }
 
-    /// The plan for the record that lies at the beginning of `record`; `None` as [`Plan::make`].
+    /// A plan by its number.
     #[inline]
-    pub(super) fn of(&mut self, record: &[u8]) -> Option<&Plan> {
+    pub(super) fn made(&self, number: usize) -> &Plan {
+        &self.made[number]
+    }
+
+    /// The number of the plan for the record that lies at the beginning of `record`; `None` as
+    /// [`Plan::make`].
+    #[inline]
+    pub(super) fn of(&mut self, record: &[u8]) -> Option<usize> {
         let length = usize::from(*record.first()?);
         // The header's length is nearly always one byte, the first of its own.
         let header = record.get(..length).filter(|_| (8..0x80).contains(&length));
         let Some(header) = header else {
             self.made[0].make(self.wanted, record)?;
-            return Some(&self.made[0]);
+            return Some(0);
         };
         let place = &mut self.places[place(header)];
         if !same(&self.made[usize::from(*place)].header, header) {
             Self::learn(place, &mut self.made, self.wanted, record, header)?;
         }
-        Some(&self.made[usize::from(*place)])
+        Some(usize::from(*place))
     }
 
     /// Makes the plan of a header, in place of the one that was there.

@@ -51,11 +51,20 @@ impl<'w> Reading<'w> {
         from: usize,
         to: usize,
     ) -> Option<Record<'a>> {
+        // A record that is handed back as a whole would have to wait for memory, as it is read at
+        // once in larger pieces than it was written in.
+        let plan = self.decode(page, row_id, from, to)?;
+        Some(Record { plan: self.plans.made(plan), page, from, values: &self.values })
+    }
+
+    /// Puts the record's integers into their slots; the number of its plan.
+    fn decode(&mut self, page: &[u8], row_id: i64, from: usize, to: usize) -> Option<usize> {
         let record = page.get(from..to)?;
         for &index in self.plans.wanted.row_ids() {
             self.values[usize::from(index) % MOST_SLOTS] = row_id;
         }
-        let plan = self.plans.of(record)?;
+        let number = self.plans.of(record)?;
+        let plan = self.plans.made(number);
         // SQLite too calls a record damaged that has more bytes than all of its types say.
         if plan.end > record.len() || (plan.whole && plan.end < record.len()) {
             return None;
@@ -68,7 +77,7 @@ impl<'w> Reading<'w> {
         for &(index, value) in &plan.constant {
             self.values[usize::from(index) % MOST_SLOTS] = i64::from(value);
         }
-        Some(Record { plan, page, from, values: &self.values })
+        Some(number)
     }
 }
 
@@ -125,6 +134,26 @@ pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     if first < 0x80 {
         return Some((u64::from(first), at + 1));
     }
+    if let Some(eight) = bytes.get(at..at + 8) {
+        // The last byte is the first without the upper bit.
+        let eight = u64::from_be_bytes(eight.try_into().unwrap_or_default());
+        let ends = !eight & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            let length = ends.leading_zeros() / 8 + 1;
+            // Seven bits of each byte are pushed together, two, four and eight bytes at a time.
+            let bits = (eight >> (64 - 8 * length)) & 0x7f7f_7f7f_7f7f_7f7f;
+            let bits = (bits & 0x007f_007f_007f_007f) | ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
+            let bits = (bits & 0x0000_3fff_0000_3fff) | ((bits & 0x3fff_0000_3fff_0000) >> 2);
+            let bits = (bits & 0x0fff_ffff) | ((bits & 0x0fff_ffff_0000_0000) >> 4);
+            return Some((bits, at + length as usize));
+        }
+    }
+    long_varint(bytes, at)
+}
+
+/// A [`varint`] of nine bytes, or one near the end.
+#[cold]
+fn long_varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for i in 0..9 {
         let byte = *bytes.get(at + i)?;
@@ -148,8 +177,27 @@ mod tests {
         assert_eq!(varint(&[0x7f], 0), Some((127, 1)));
         assert_eq!(varint(&[0, 0x81, 0x00], 1), Some((128, 3)));
         assert_eq!(varint(&[0xff; 9], 0), Some((u64::MAX, 9)));
+        // With and without other bytes behind them.
+        for shift in 0..64 {
+            for value in [1u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
+                let bytes = written(value);
+                let followed = [&bytes[..], &[0xff; 8]].concat();
+                assert_eq!(varint(&bytes, 0), Some((value, bytes.len())), "{value}");
+                assert_eq!(varint(&followed, 0), Some((value, bytes.len())), "{value}");
+            }
+        }
         assert_eq!(varint(&[0x80, 0x80], 0), None);
         assert_eq!(varint(&[], 0), None);
+    }
+
+    fn written(value: u64) -> Vec<u8> {
+        if value >= 1 << 56 {
+            let upper = (0..8).rev().map(|i| 0x80 | (value >> (8 + 7 * i)) as u8);
+            return upper.chain([value as u8]).collect();
+        }
+        let length = (64 - value.leading_zeros()).div_ceil(7).max(1);
+        let byte = |i: u32| (value >> (7 * i)) as u8 & 0x7f | if i > 0 { 0x80 } else { 0 };
+        (0..length).rev().map(byte).collect()
     }
 
     #[test]
