@@ -162,6 +162,7 @@ impl Durations {
             }
         }
         self.used.merge(&other.used);
+        self.rest.reserve(other.rest.len());
         for ns in other.rest {
             self.insert(ns);
         }
@@ -184,7 +185,7 @@ impl Durations {
             return Distribution::of(&mut self.rest);
         }
         let (count, total_ns) = (self.len(), self.total_ns);
-        let ordered = Ordered::new(self);
+        let mut ordered = Ordered::new(self);
         let upper = ordered.at(count / 2);
         Some(Distribution {
             calls: count as u64,
@@ -206,28 +207,33 @@ impl Durations {
 struct Ordered {
     counts: Vec<u32>,
     used: Blocks,
-    /// Ascending.
+    /// First those below 0, then those that are counted too, then the others.
     rest: Vec<i64>,
-    /// How many of them are negative, and come before all that are counted.
+    /// How many of the rest come before all that are counted.
     negative: usize,
+    /// Where those that come behind them begin.
+    beyond: usize,
 }
 
 impl Ordered {
-    fn new(mut durations: Durations) -> Self {
-        durations.rest.sort_unstable();
-        let negative = durations.rest.partition_point(|&ns| ns < 0);
-        let Durations { counts, used, rest, .. } = durations;
-        Self { counts, used, rest, negative }
+    fn new(durations: Durations) -> Self {
+        let Durations { counts, used, mut rest, .. } = durations;
+        let counted = counts.len() as i64;
+        rest.sort_unstable_by_key(|&ns| (ns >= 0, ns >= counted));
+        let negative = rest.partition_point(|&ns| ns < 0);
+        let beyond = rest.partition_point(|&ns| ns < counted).max(negative);
+        // Only what occurs too often to count.
+        rest[negative..beyond].sort_unstable();
+        Self { counts, used, rest, negative, beyond }
     }
 
     /// The value that `rank` others precede.
-    fn at(&self, rank: usize) -> i64 {
+    fn at(&mut self, rank: usize) -> i64 {
         if rank < self.negative {
-            return self.rest[rank];
+            return *self.rest[..self.negative].select_nth_unstable(rank).1;
         }
         let mut left = rank - self.negative;
-        // The rest may hold small values too: of those that occur too often to count.
-        let mut rest = self.rest[self.negative..].iter().peekable();
+        let mut rest = self.rest[self.negative..self.beyond].iter().peekable();
         for range in self.used.ranges() {
             for (ns, &count) in (range.start as i64..).zip(&self.counts[range]) {
                 let mut here = count as usize;
@@ -240,7 +246,8 @@ impl Ordered {
                 left -= here;
             }
         }
-        rest.nth(left).copied().unwrap_or_default()
+        let beyond = &mut self.rest[self.beyond..];
+        if left < beyond.len() { *beyond.select_nth_unstable(left).1 } else { 0 }
     }
 }
 

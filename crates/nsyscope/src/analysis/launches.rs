@@ -107,6 +107,33 @@ impl KernelSums {
 
 /// The launch statistics of each rank of a run; `spans_ns` are the ranks' spans.
 pub fn launch_stats(run: &Run, spans_ns: &[i64]) -> Vec<LaunchStats> {
+    Launches::of(run).per_second(spans_ns)
+}
+
+/// The launch statistics of a run's ranks as far as they do not depend on how long a rank ran, and
+/// whether kernels or whole graphs say that.
+pub(crate) struct Launches(Vec<(LaunchStats, bool)>);
+
+impl Launches {
+    /// Asks every kernel and call of a run.
+    pub(crate) fn of(run: &Run) -> Self {
+        Self(of_ranks(run))
+    }
+
+    /// With what they come to per second of the ranks' spans.
+    pub(crate) fn per_second(mut self, spans_ns: &[i64]) -> Vec<LaunchStats> {
+        for (stats, ran) in &mut self.0 {
+            let span = spans_ns.get(stats.rank as usize).copied().unwrap_or(0);
+            let launches = stats.kernel_launches.zip(stats.graph_launches);
+            stats.launches_per_s = launches
+                .filter(|_| span > 0 && *ran)
+                .map(|(kernels, graphs)| (kernels + graphs) as f64 * 1e9 / span as f64);
+        }
+        self.0.into_iter().map(|(stats, _)| stats).collect()
+    }
+}
+
+fn of_ranks(run: &Run) -> Vec<(LaunchStats, bool)> {
     let threads = run.threads();
     let mut out = Vec::with_capacity(run.ranks().len());
     for (file, trace) in run.traces().iter().enumerate() {
@@ -179,20 +206,19 @@ pub fn launch_stats(run: &Run, spans_ns: &[i64]) -> Vec<LaunchStats> {
             let (all, short) = (sum.kernels, sum.short);
             let captured = trace.captured().kernels;
             let share = |part: i64, of: i64| (all > 0).then(|| super::share(part, of));
-            let span = spans_ns.get(rank.rank as usize).copied().unwrap_or(0);
-            out.push(LaunchStats {
+            let stats = LaunchStats {
                 rank: rank.rank,
                 kernel_launches: has_api.then_some(launches),
                 graph_launches: has_api.then_some(graph_launches),
-                launches_per_s: (has_api && span > 0 && (all > 0 || whole[i]))
-                    .then(|| (launches + graph_launches) as f64 * 1e9 / span as f64),
+                launches_per_s: None,
                 kernel_delay: sum.delays.distribution(),
                 graph_delay: Distribution::of(&mut graph_delays[i]),
                 kernels: captured.then_some(all),
                 short_kernels: captured.then_some(short),
                 short_kernel_share: share(short as i64, all as i64),
                 short_kernel_time_share: share(sum.short_ns, sum.time_ns),
-            });
+            };
+            out.push((stats, all > 0 || whole[i]));
         }
     }
     out

@@ -25,6 +25,7 @@ pub use copies::{CopyRow, SizeRow, copy_rows};
 pub use distribution::Distribution;
 pub(crate) use distribution::Durations;
 pub use kernels::{GroupBy, KernelRow, kernel_rows};
+pub(crate) use launches::Launches;
 pub use launches::{LaunchStats, SHORT_KERNEL_NS, launch_stats};
 pub use startup::{StartUp, start_up};
 pub use wall::{WallClock, WallTime};

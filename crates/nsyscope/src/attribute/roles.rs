@@ -71,9 +71,15 @@ impl Roles {
     }
 
     /// An activity of a trace as the alignment takes it.
+    #[inline]
     pub fn work(&self, file: usize, trace: &Trace, activity: &Activity) -> Work {
+        let (name, role) = self.name_and_role(file, trace, activity);
+        Work { name, role, stream: activity.stream, start: activity.start, end: activity.end }
+    }
+
+    fn name_and_role(&self, file: usize, trace: &Trace, activity: &Activity) -> (u32, Role) {
         let row = activity.row as usize;
-        let (name, role) = match activity.table {
+        match activity.table {
             ActivityKind::Kernel => {
                 let name = trace.kernels().name()[row];
                 (self.numbers[file][name as usize], self.kernels[file][name as usize])
@@ -86,7 +92,6 @@ impl Roles {
                 | CopyDirection::PeerToPeer => (UNNAMED + 2, Role::Move),
                 _ => (UNNAMED + 3, Role::HostCopy),
             },
-        };
-        Work { name, role, stream: activity.stream, start: activity.start, end: activity.end }
+        }
     }
 }

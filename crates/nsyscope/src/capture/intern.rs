@@ -22,6 +22,11 @@ const RECENT: usize = 1024;
 pub(crate) trait Key: Copy + Eq + Hash {
     /// A number that differs for most pairs of keys.
     fn mixed(&self) -> u64;
+    /// Whether it is this key.
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 impl Key for i64 {
@@ -37,6 +42,14 @@ impl Key for [i64; 3] {
         let [a, b, c] = self.map(i64::cast_unsigned);
         a ^ b.rotate_left(20) ^ c.rotate_left(40)
     }
+
+    /// Number by number: an array is compared in larger pieces than its numbers have just been
+    /// written in, which has to wait for memory.
+    #[inline]
+    fn same(&self, other: &Self) -> bool {
+        let ([a, b, c], [x, y, z]) = (*self, *other);
+        (a ^ x) | (b ^ y) | (c ^ z) == 0
+    }
 }
 
 impl<K> Default for Interner<K> {
@@ -51,7 +64,7 @@ impl<K: Key> Interner<K> {
         // The upper bits of a product depend on all of its factor.
         let place = (key.mixed().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % RECENT;
         let recent = self.recent[place];
-        if self.keys.get(recent as usize) == Some(&key) {
+        if self.keys.get(recent as usize).is_some_and(|known| known.same(&key)) {
             return recent;
         }
         let index = self.look_up(key);

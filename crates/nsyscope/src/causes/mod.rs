@@ -173,7 +173,11 @@ impl<'a> Within<'a> {
     }
 
     /// The steps that hold all of a gap; none that begins before the last one's.
+    #[inline]
     fn of(&mut self, gap: &Gap) -> &[usize] {
+        if self.steps.is_empty() {
+            return &[];
+        }
         let next = self.steps.get(self.begun).map_or(i64::MAX, |step| step.start_ns);
         // Nearly always one step runs before and after.
         if let [only] = self.open.as_slice()
@@ -183,6 +187,10 @@ impl<'a> Within<'a> {
             let whole = gap.end <= self.steps[*only].end_ns;
             return if whole { &self.open } else { &[] };
         }
+        self.find(gap)
+    }
+
+    fn find(&mut self, gap: &Gap) -> &[usize] {
         while self.steps.get(self.begun).is_some_and(|step| step.start_ns <= gap.start) {
             self.open.push(self.begun);
             self.begun += 1;

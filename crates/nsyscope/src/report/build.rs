@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::analysis::{
-    Classes, Collectives, GroupBy, KernelRow, RankTime, StartUp, WallTime, collectives, copy_rows,
-    kernel_rows, launch_stats, share, start_up,
+    Classes, Collectives, GroupBy, KernelRow, Launches, RankTime, StartUp, WallTime, collectives,
+    copy_rows, kernel_rows, share, start_up,
 };
 use crate::attribute::{Attribution, LayerHeat};
 use crate::capture::{Captured, Trace};
@@ -183,7 +183,7 @@ impl Report {
             || Whole::of(run, &classes),
             || Stepped::of(run, &classes, options, resolved.as_ref()),
         );
-        let Whole { mut kernels, start_up, matched } = whole;
+        let Whole { mut kernels, start_up, matched, launches } = whole;
         let Stepped { steps, times, step_times, phases, rank_phases, work, idle, attributed } =
             stepped?;
         let spans: Vec<i64> = times.iter().map(|t| t.wall.end - t.wall.start).collect();
@@ -249,9 +249,9 @@ impl Report {
             Hypotheses::new(&source, priced.as_ref().filter(fits), &options.what_if)
         };
         // Collectives are the work of one thread for a while, the others that of all.
-        let (in_steps, (layers, hypotheses, launches)) = run.threads().join(in_steps, || {
+        let (in_steps, (layers, hypotheses)) = run.threads().join(in_steps, || {
             let layers = LayerHeat::find(run, &classes, &steps, attributed.as_ref());
-            (layers, hypotheses(), launch_stats(run, &spans))
+            (layers, hypotheses())
         });
         let hypotheses = hypotheses?;
         let model = match resolved {
@@ -352,7 +352,7 @@ impl Report {
                 .collect(),
             top_kernels: kernels,
             memory: has_memory.then(|| copy_rows(run)),
-            launches,
+            launches: launches.per_second(&spans),
             start_up,
             ops,
             layers,
@@ -384,6 +384,7 @@ struct Whole {
     kernels: Vec<KernelRow>,
     start_up: Vec<StartUp>,
     matched: Collectives,
+    launches: Launches,
 }
 
 impl Whole {
@@ -392,6 +393,7 @@ impl Whole {
             kernels: kernel_rows(run, classes, GroupBy::Name),
             start_up: start_up(run, classes),
             matched: collectives(run, classes),
+            launches: Launches::of(run),
         }
     }
 }

@@ -51,13 +51,15 @@ impl<'w> Reading<'w> {
         from: usize,
         to: usize,
     ) -> Option<Record<'a>> {
-        // A record that is handed back as a whole would have to wait for memory, as it is read at
-        // once in larger pieces than it was written in.
         let plan = self.decode(page, row_id, from, to)?;
         Some(Record { plan: self.plans.made(plan), page, from, values: &self.values })
     }
 
     /// Puts the record's integers into their slots; the number of its plan.
+    ///
+    /// Apart, so that it is this number that is handed back: a whole [`Record`] goes through memory,
+    /// where the caller would wait for it at every row.
+    #[inline(never)]
     fn decode(&mut self, page: &[u8], row_id: i64, from: usize, to: usize) -> Option<usize> {
         let record = page.get(from..to)?;
         for &index in self.plans.wanted.row_ids() {
