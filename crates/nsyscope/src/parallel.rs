@@ -125,23 +125,27 @@ impl Threads {
         self.map(parts, |part| work(length * part / parts..length * (part + 1) / parts))
     }
 
-    /// Fills a column of this length by its rows.
-    pub(crate) fn column<T: Copy + Default + Send>(
+    /// Fills a column of this length by its rows. Each thread goes through rows that follow each
+    /// other, with a state of its own that must not change what `value` returns.
+    pub(crate) fn column<T: Copy + Default + Send, S>(
         self,
         length: usize,
-        value: impl Fn(usize) -> T + Sync,
+        state: impl Fn() -> S + Sync,
+        value: impl Fn(&mut S, usize) -> T + Sync,
     ) -> Vec<T> {
         if self.for_rows(length).0 == 1 {
-            return (0..length).map(value).collect();
+            let mut state = state();
+            return (0..length).map(|row| value(&mut state, row)).collect();
         }
         let mut column = vec![T::default(); length];
         let part = length.div_ceil(self.0);
         std::thread::scope(|scope| {
             for (number, part_of) in column.chunks_mut(part).enumerate() {
-                let value = &value;
+                let (state, value) = (&state, &value);
                 scope.spawn(move || {
+                    let mut state = state();
                     for (row, slot) in part_of.iter_mut().enumerate() {
-                        *slot = value(number * part + row);
+                        *slot = value(&mut state, number * part + row);
                     }
                 });
             }
@@ -171,7 +175,7 @@ mod tests {
             for length in [0, 1, 1000, (1 << 16) + 7] {
                 let sums = threads.ranges(length, Iterator::sum::<usize>);
                 assert_eq!(sums.iter().sum::<usize>(), length * length.saturating_sub(1) / 2);
-                let column = threads.column(length, |row| row as u32);
+                let column = threads.column(length, || 0, |_, row| row as u32);
                 assert!(column.iter().enumerate().all(|(row, &value)| row == value as usize));
                 assert_eq!(column.len(), length);
             }

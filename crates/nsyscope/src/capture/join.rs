@@ -2,22 +2,24 @@
 //!
 //! Correlation ids are unique within a process only; joining on the id alone mixes ranks.
 
-use std::borrow::Cow;
-
 use rustc_hash::FxHashMap;
 
 use super::NONE;
-use super::api::{ApiKind, ApiName, ApiTable, CallsByThread};
+use super::api::{ApiKind, ApiName, ApiTable, CallsByThread, Cursor};
 use crate::parallel::Threads;
 
 /// Finds the API row of a process's correlation id.
 pub(crate) struct LaunchIndex<'a> {
+    /// Of each row of the calls.
+    ids: &'a [u32],
     processes: Vec<ProcessIndex<'a>>,
 }
 
 enum ProcessIndex<'a> {
+    /// The ids of these rows ascend, as those of a process that launches from one thread do.
+    Ascending(&'a [u32]),
     /// Ids lie close enough together for a bit each: the rows of those that occur, in order of id.
-    Dense { ids: IdSet, rows: Cow<'a, [u32]> },
+    Dense { ids: IdSet, rows: Vec<u32> },
     /// Ids are spread out.
     Sparse(FxHashMap<u32, u32>),
 }
@@ -53,38 +55,6 @@ impl IdSet {
     /// Marks the block of an id as one that is needed.
     fn reserve(&mut self, id: u32) {
         self.blocks[((id - self.low) / (64 * Self::BLOCK)) as usize] = 0;
-    }
-
-    /// Of ids that ascend, the usual ones of a process that launches from one thread; `None` as soon
-    /// as one does not, or they are so far apart that they take more room than [`most_blocks`] says.
-    fn of_ascending(ids: impl ExactSizeIterator<Item = u32>) -> Option<Self> {
-        let (span, most) = (most_span(ids.len() as u64), most_blocks(ids.len() as u64));
-        let mut set: Option<Self> = None;
-        let mut last = 0;
-        for (count, id) in (0..).zip(ids) {
-            let set = set.get_or_insert_with(|| Self { low: id, blocks: vec![], words: vec![] });
-            if id == NONE || (count > 0 && id <= last) || u64::from(id - set.low) >= span {
-                return None;
-            }
-            last = id;
-            let at = id - set.low;
-            let block = (at / (64 * Self::BLOCK)) as usize;
-            if block >= set.blocks.len() {
-                if set.words.len() as u64 / u64::from(Self::BLOCK) >= most {
-                    return None;
-                }
-                set.blocks.resize(block, NONE);
-                set.blocks.push(set.words.len() as u32 / Self::BLOCK);
-                set.words.resize(set.words.len() + Self::BLOCK as usize, Word::default());
-            }
-            let base = set.words.len() - Self::BLOCK as usize;
-            let word = &mut set.words[base + (at / 64 % Self::BLOCK) as usize];
-            if word.bits == 0 {
-                word.before = count;
-            }
-            word.bits |= 1 << (at % 64);
-        }
-        set
     }
 
     /// Makes room for the blocks that are needed, at most `most` of them; `false` if they are more.
@@ -156,7 +126,7 @@ impl<'a> LaunchIndex<'a> {
     /// Builds the index; `process_of_thread` maps thread indices to process indices, `rows` are those
     /// of the calls.
     pub(crate) fn new(
-        api: &ApiTable,
+        api: &'a ApiTable,
         names: &[ApiName],
         process_of_thread: &[u32],
         processes: usize,
@@ -172,15 +142,21 @@ impl<'a> LaunchIndex<'a> {
             let rows = threads_of[process].iter().map(|&thread| rows.of(thread)).collect();
             Calls { api, ranks: &ranks, rows }.index()
         });
-        Self { processes: found }
+        Self { ids: &api.correlation, processes: found }
     }
 
-    /// The API row with this id in this process; [`NONE`] if there is none.
-    pub(crate) fn row(&self, process: u32, correlation: u32) -> u32 {
+    /// The API row with this id in this process; [`NONE`] if there is none. Activities are in about
+    /// the order of their launches: `cursor` is where that of the last one was.
+    pub(crate) fn row(&self, process: u32, correlation: u32, cursor: &mut Cursor) -> u32 {
         if correlation == NONE {
             return NONE;
         }
         match self.processes.get(process as usize) {
+            Some(&ProcessIndex::Ascending(rows)) => {
+                let id = |row: u32| self.ids[row as usize];
+                let place = cursor.find(process, rows, |row| id(row) < correlation);
+                rows.get(place).copied().filter(|&row| id(row) == correlation).unwrap_or(NONE)
+            }
             Some(ProcessIndex::Dense { ids, rows }) => {
                 ids.place(correlation).map_or(NONE, |place| rows[place])
             }
@@ -203,9 +179,11 @@ impl<'r> Calls<'_, 'r> {
     fn index(&self) -> ProcessIndex<'r> {
         let mut threads = self.rows.iter().copied().filter(|rows| !rows.is_empty());
         if let (Some(rows), None) = (threads.next(), threads.next()) {
-            let ids = rows.iter().map(|&row| self.api.correlation[row as usize]);
-            if let Some(ids) = IdSet::of_ascending(ids) {
-                return ProcessIndex::Dense { ids, rows: rows.into() };
+            let id = |row: &u32| self.api.correlation[*row as usize];
+            if rows.windows(2).all(|pair| id(&pair[0]) < id(&pair[1]))
+                && id(&rows[rows.len() - 1]) != NONE
+            {
+                return ProcessIndex::Ascending(rows);
             }
         }
         // The lowest and highest id, and how many calls have one.
@@ -225,7 +203,7 @@ impl<'r> Calls<'_, 'r> {
                         self.prefer(row, &mut rows[place]);
                     }
                 });
-                return ProcessIndex::Dense { ids, rows: rows.into() };
+                return ProcessIndex::Dense { ids, rows };
             }
         }
         let mut map = FxHashMap::default();
@@ -282,29 +260,36 @@ mod tests {
         // Row 0 records an event, row 1 launches, and so on in turn.
         let calls = [(0, 7), (0, 70), (1, 7), (0, 700), (1, NONE), (0, 7)];
         with_index(&calls, |found| {
-            assert_eq!((found.row(0, 70), found.row(0, 700), found.row(1, 7)), (1, 3, 2));
+            let mut cursor = Cursor::default();
+            let mut row = |process, id| found.row(process, id, &mut cursor);
+            assert_eq!((row(0, 70), row(0, 700), row(1, 7)), (1, 3, 2));
             // Of two calls with one id, that which launches.
-            assert_eq!(found.row(0, 7), 5);
+            assert_eq!(row(0, 7), 5);
             for (process, id) in [(0, 8), (0, 6), (0, 0), (0, 701), (0, NONE), (1, 70), (2, 7)] {
-                assert_eq!(found.row(process, id), NONE, "{process} {id}");
+                assert_eq!(row(process, id), NONE, "{process} {id}");
             }
         });
     }
 
     /// Whether every id is found at its row, and its neighbours nowhere unless they occur too;
-    /// returns whether ids have a bit each.
+    /// returns whether ids that do not ascend have a bit each.
     fn all_found(ids: &[u32]) -> bool {
         let calls: Vec<(u32, u32)> = ids.iter().map(|&id| (0, id)).collect();
         let mut dense = false;
         with_index(&calls, |found| {
             let rows: FxHashMap<u32, u32> = ids.iter().copied().zip(0..).collect();
-            for &id in ids {
+            // In order, and from one end to the other and back.
+            let from_both_ends = ids.iter().zip(ids.iter().rev()).flat_map(|(a, b)| [a, b]);
+            let mut cursor = Cursor::default();
+            for &id in ids.iter().chain(from_both_ends) {
                 for id in [id.saturating_sub(1), id, id + 1] {
                     let row = rows.get(&id).copied().unwrap_or(NONE);
-                    assert_eq!(found.row(0, id), row, "{id}");
+                    assert_eq!(found.row(0, id, &mut cursor), row, "{id}");
                 }
             }
-            dense = matches!(found.processes[0], ProcessIndex::Dense { .. });
+            let index = &found.processes[0];
+            assert_eq!(matches!(index, ProcessIndex::Ascending(_)), ids.is_sorted());
+            dense = matches!(index, ProcessIndex::Dense { .. });
         });
         dense
     }
@@ -317,10 +302,12 @@ mod tests {
         // As many blocks as ids.
         let alone: Vec<u32> = (0..300).map(|i| i * 3_000).collect();
         for (mut ids, dense) in [(ends, false), (runs, true), (alone, false)] {
-            assert_eq!(all_found(&ids), dense);
             ids.sort_unstable();
-            assert_eq!(all_found(&ids), dense);
+            assert!(!all_found(&ids));
             ids.reverse();
+            assert_eq!(all_found(&ids), dense);
+            let half = ids.len() / 2;
+            ids.rotate_left(half);
             assert_eq!(all_found(&ids), dense);
         }
     }

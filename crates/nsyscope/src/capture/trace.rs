@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::activity::{ActivityTable, Extra, StreamKey, read as read_activities};
-use super::api::{self, ApiKind, ApiName, ApiTable, CallsByThread};
+use super::api::{self, ApiKind, ApiName, ApiTable, CallsByThread, Cursor};
 use super::graphs::GraphTable;
 use super::intern::Interner;
 use super::join::LaunchIndex;
@@ -426,9 +426,9 @@ impl<'c> Reader<'c> {
         );
         let join = |table: &mut dyn ActivityTable| {
             let columns = table.columns_mut();
-            columns.launch = at_work.column(columns.len(), |row| {
+            columns.launch = at_work.column(columns.len(), Cursor::default, |cursor, row| {
                 let process = streams[columns.stream[row] as usize].process;
-                launches.row(process, columns.correlation[row])
+                launches.row(process, columns.correlation[row], cursor)
             });
         };
         join(&mut kernels);
