@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::align::Alignment;
 use super::attribution::Attribution;
-use crate::analysis::{Classes, WallClock};
+use crate::analysis::{Activity, Classes, WallClock};
 use crate::capture::NONE;
 use crate::run::Run;
 use crate::segment::{Layer, PhaseKey, RankSteps, Step, Steps};
@@ -140,23 +140,63 @@ struct Samples {
 #[derive(Default)]
 struct Group {
     steps: u64,
-    columns: Vec<HeatColumn>,
-    /// The column of each category and of each assignment, as far as they have occurred: every
-    /// activity looks its own up.
-    of_category: Vec<u32>,
-    of_assignment: Vec<u32>,
+    columns: Columns,
     layers: BTreeMap<u32, Samples>,
     scratch: Scratch,
 }
 
-/// A layer of one step: the start, end and column of its activities, in order of start.
+/// The columns of a matrix, in the order in which they occur.
+#[derive(Default)]
+struct Columns {
+    all: Vec<HeatColumn>,
+    /// That of each category and of each assignment, as far as they have occurred: every activity
+    /// looks its own up.
+    of_category: Vec<u32>,
+    of_assignment: Vec<u32>,
+}
+
+/// What a layer of one step is added up in.
 #[derive(Default)]
 struct Scratch {
-    own: Vec<(i64, i64, u32)>,
     /// The sum of durations of each column, 0 but while a layer is added.
     sums: Vec<i64>,
     /// Of so many columns, for layers whose activities overlap.
     clock: Option<(usize, WallClock)>,
+}
+
+impl Scratch {
+    /// Adds up the activities of a layer by column; its wall and idle time in ns, `None` without any.
+    fn add_up<'a>(
+        &mut self,
+        activities: impl Iterator<Item = (usize, &'a Activity)> + Clone,
+        mut column: impl FnMut(usize) -> u32,
+    ) -> Option<(i64, i64)> {
+        let Self { sums, clock } = self;
+        let (_, first) = activities.clone().next()?;
+        let (mut covered, mut idle, mut apart) = (first.start, 0, true);
+        for (position, activity) in activities.clone() {
+            apart &= activity.start >= covered;
+            idle += (activity.start - covered).max(0);
+            covered = covered.max(activity.end);
+            let column = column(position) as usize;
+            if column >= sums.len() {
+                sums.resize(column + 1, 0);
+            }
+            sums[column] += activity.end - activity.start;
+        }
+        if !apart {
+            let clock = match clock {
+                Some(known) if known.0 == sums.len() => &mut known.1,
+                other => &mut other.insert((sums.len(), WallClock::new(sums.len()))).1,
+            };
+            for (position, activity) in activities {
+                clock.add(activity.start, activity.end, column(position));
+            }
+            sums.fill(0);
+            clock.settle(|column, ns| sums[column as usize] += ns);
+        }
+        Some((covered - first.start, idle))
+    }
 }
 
 impl LayerHeat {
@@ -197,6 +237,35 @@ impl LayerHeat {
     }
 }
 
+impl Columns {
+    fn of_category(&mut self, classes: &Classes, class: u32) -> u32 {
+        self.of_category.resize(classes.categories().len(), NONE);
+        let known = &mut self.of_category[class as usize];
+        if *known == NONE {
+            *known = self.all.len() as u32;
+            let category = classes.categories()[class as usize].as_str().to_owned();
+            self.all.push(HeatColumn { op: None, category });
+        }
+        *known
+    }
+
+    /// Assignments differ by layer and shape; those of one operation are one column.
+    fn of_assignment(&mut self, attribution: &Attribution, number: u32) -> u32 {
+        self.of_assignment.resize(attribution.assignments.len(), NONE);
+        if self.of_assignment[number as usize] == NONE {
+            let assignment = &attribution.assignments[number as usize];
+            let same = |column: &HeatColumn| column.op == Some(assignment.op);
+            let column = self.all.iter().position(same).unwrap_or_else(|| {
+                let category = assignment.category.to_owned();
+                self.all.push(HeatColumn { op: Some(assignment.op), category });
+                self.all.len() - 1
+            });
+            self.of_assignment[number as usize] = column as u32;
+        }
+        self.of_assignment[number as usize]
+    }
+}
+
 impl Group {
     fn add(
         &mut self,
@@ -208,60 +277,23 @@ impl Group {
     ) {
         let assignment_of =
             attribution.and_then(|known| known.ranks.get(at)).map(|ops| &ops.assignment_of);
-        let mut own = std::mem::take(&mut self.scratch.own);
-        let mut of_step = rank.activities_of(step).peekable();
-        for layer in &step.layers {
-            own.clear();
-            while let Some(&(position, activity)) = of_step.peek() {
-                if position >= layer.last as usize {
-                    break;
-                }
-                of_step.next();
-                if position < layer.first as usize {
-                    continue;
-                }
-                let number = assignment_of.map_or(NONE, |of| of[position]);
-                let column = match attribution {
-                    Some(known) if number != NONE => self.of_assignment(known, number),
-                    _ => self.of_category(classes, rank.category()[position].into()),
-                };
-                own.push((activity.start, activity.end, column));
+        let columns = &mut self.columns;
+        let mut column = |position: usize| {
+            let number = assignment_of.map_or(NONE, |of| of[position]);
+            match attribution {
+                Some(known) if number != NONE => columns.of_assignment(known, number),
+                _ => columns.of_category(classes, rank.category()[position].into()),
             }
+        };
+        for layer in &step.layers {
+            let activities = rank.activities_of_layer(step, layer);
+            let Some((wall, idle)) = self.scratch.add_up(activities, &mut column) else { continue };
             let samples = self.layers.entry(names.number(layer)).or_default();
             if samples.kind.is_empty() {
                 samples.kind = names.kind(layer);
             }
-            self.scratch.sums.resize(self.columns.len(), 0);
-            samples.add(&own, &mut self.scratch.sums, &mut self.scratch.clock);
+            samples.add(wall, idle, &mut self.scratch.sums);
         }
-        self.scratch.own = own;
-    }
-
-    fn of_category(&mut self, classes: &Classes, class: u32) -> u32 {
-        self.of_category.resize(classes.categories().len(), NONE);
-        let known = &mut self.of_category[class as usize];
-        if *known == NONE {
-            *known = self.columns.len() as u32;
-            let category = classes.categories()[class as usize].as_str().to_owned();
-            self.columns.push(HeatColumn { op: None, category });
-        }
-        *known
-    }
-
-    /// Assignments differ by layer and shape; those of one operation are one column.
-    fn of_assignment(&mut self, attribution: &Attribution, number: u32) -> u32 {
-        self.of_assignment.resize(attribution.assignments.len(), NONE);
-        if self.of_assignment[number as usize] == NONE {
-            let assignment = &attribution.assignments[number as usize];
-            let same = |column: &HeatColumn| column.op == Some(assignment.op);
-            let column = self.columns.iter().position(same).unwrap_or_else(|| {
-                let category = assignment.category.to_owned();
-                self.columns.push(HeatColumn { op: Some(assignment.op), category });
-                self.columns.len() - 1
-            });
-            self.of_assignment[number as usize] = column as u32;
-        }
-        self.of_assignment[number as usize]
     }
 
     /// Adds the steps of another rank.
@@ -269,11 +301,12 @@ impl Group {
         self.steps += other.steps;
         let columns: Vec<usize> = other
             .columns
+            .all
             .into_iter()
             .map(|column| {
-                self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
-                    self.columns.push(column);
-                    self.columns.len() - 1
+                self.columns.all.iter().position(|known| *known == column).unwrap_or_else(|| {
+                    self.columns.all.push(column);
+                    self.columns.all.len() - 1
                 })
             })
             .collect();
@@ -284,7 +317,7 @@ impl Group {
             }
             samples.walls.append(&mut more.walls);
             samples.idles.append(&mut more.idles);
-            samples.cells.resize(samples.cells.len().max(self.columns.len()), Vec::new());
+            samples.cells.resize(samples.cells.len().max(self.columns.all.len()), Vec::new());
             for (mut values, &column) in more.cells.into_iter().zip(&columns) {
                 samples.cells[column].append(&mut values);
             }
@@ -292,7 +325,7 @@ impl Group {
     }
 
     fn finish(self, key: PhaseKey) -> LayerHeat {
-        let columns = self.columns.len();
+        let columns = self.columns.all.len();
         let mut layers: Vec<HeatRow> = self
             .layers
             .into_iter()
@@ -348,7 +381,7 @@ impl Group {
                 };
                 judge(None, &|row| row.wall_ns);
                 judge(Some(IDLE), &|row| row.idle_ns);
-                for (i, column) in self.columns.iter().enumerate() {
+                for (i, column) in self.columns.all.iter().enumerate() {
                     judge(Some(column.name()), &|row| row.cells[i]);
                 }
             }
@@ -368,7 +401,7 @@ impl Group {
             phase: key.phase.as_str(),
             batch: key.batch,
             steps: self.steps,
-            columns: self.columns,
+            columns: self.columns.all,
             kinds,
             layers,
             deviations,
@@ -377,36 +410,13 @@ impl Group {
 }
 
 impl Samples {
-    /// Adds a layer of one step. `sums` has a zero for each column, and has them again after.
-    fn add(
-        &mut self,
-        activities: &[(i64, i64, u32)],
-        sums: &mut [i64],
-        clock: &mut Option<(usize, WallClock)>,
-    ) {
-        let Some(&(first, ..)) = activities.first() else { return };
-        self.cells.resize(sums.len(), Vec::new());
-        let (mut covered, mut idle, mut apart) = (first, 0, true);
-        for &(start, end, column) in activities {
-            apart &= start >= covered;
-            idle += (start - covered).max(0);
-            covered = covered.max(end);
-            sums[column as usize] += end - start;
+    /// Adds a layer of one step; `sums` are those of its columns, and 0 afterwards.
+    fn add(&mut self, wall_ns: i64, idle_ns: i64, sums: &mut [i64]) {
+        self.walls.push(wall_ns);
+        self.idles.push(idle_ns);
+        if self.cells.len() < sums.len() {
+            self.cells.resize(sums.len(), Vec::new());
         }
-        if !apart {
-            let new = || (sums.len(), WallClock::new(sums.len()));
-            let (_, clock) = match clock {
-                Some(known) if known.0 == sums.len() => known,
-                other => other.insert(new()),
-            };
-            for &(start, end, column) in activities {
-                clock.add(start, end, column);
-            }
-            sums.fill(0);
-            clock.settle(|column, ns| sums[column as usize] += ns);
-        }
-        self.walls.push(covered - first);
-        self.idles.push(idle);
         for (values, sum) in self.cells.iter_mut().zip(sums) {
             if *sum > 0 {
                 values.push(std::mem::take(sum));
@@ -479,6 +489,7 @@ impl Usual {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::ActivityKind;
 
     #[test]
     fn absent_values_are_zeros() {
@@ -492,7 +503,7 @@ mod tests {
 
     fn group(walls: &[i64]) -> LayerHeat {
         let mut group = Group { steps: 1, ..Group::default() };
-        group.columns = vec![HeatColumn { op: Some("attn.o_proj"), category: "gemm/x".into() }];
+        group.columns.all = vec![HeatColumn { op: Some("attn.o_proj"), category: "gemm/x".into() }];
         for (i, &wall) in walls.iter().enumerate() {
             let samples = group.layers.entry(i as u32).or_default();
             samples.kind = "moe".to_owned();
@@ -527,13 +538,24 @@ mod tests {
 
     #[test]
     fn a_layer_is_its_cells_and_its_idle_time() {
-        let mut samples = Samples::default();
+        let (mut samples, mut scratch) = (Samples::default(), Scratch::default());
         // One after the other with a gap, then two at once with a third beside both.
-        let mut sums = [0; 2];
-        samples.add(&[(0, 10, 0), (14, 20, 1)], &mut sums, &mut None);
-        let three = [(0, 10, 0), (4, 20, 1), (25, 30, 1)];
-        samples.add(&three, &mut sums, &mut None);
-        assert_eq!(sums, [0; 2]);
+        for layer in [&[(0, 10, 0), (14, 20, 1)][..], &[(0, 10, 0), (4, 20, 1), (25, 30, 1)]] {
+            let activity = |&(start, end, _): &(i64, i64, u32)| Activity {
+                table: ActivityKind::Kernel,
+                row: 0,
+                start,
+                end,
+                stream: 0,
+                launch: NONE,
+            };
+            let activities: Vec<Activity> = layer.iter().map(activity).collect();
+            let found = scratch.add_up(activities.iter().enumerate(), |at| layer[at].2);
+            let (wall, idle) = found.unwrap();
+            samples.add(wall, idle, &mut scratch.sums);
+        }
+        assert_eq!(scratch.sums, [0; 2]);
+        assert_eq!(scratch.add_up(std::iter::empty(), |_| 0), None);
         assert_eq!(
             (samples.walls.as_slice(), samples.idles.as_slice()),
             (&[20, 30][..], &[4, 5][..])

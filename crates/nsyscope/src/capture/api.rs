@@ -137,6 +137,7 @@ impl ApiTable {
 }
 
 /// The rows of the table of calls by thread, each thread's in order of start.
+#[derive(Clone, Debug)]
 pub(crate) struct CallsByThread {
     /// Where each thread's rows begin, and where the last one's end.
     bounds: Vec<usize>,
@@ -200,9 +201,13 @@ impl CallsByThread {
 pub(crate) struct Cursor(Vec<usize>);
 
 impl Cursor {
+    /// So many rows are looked at one by one.
+    const NEAR: usize = 4;
+
     /// How many of a thread's `rows` lie before what is looked for, as [`slice::partition_point`]:
     /// in steps that double from where it was last, as a binary search over all of them misses the
     /// cache each time.
+    #[inline]
     pub(crate) fn find(
         &mut self,
         thread: u32,
@@ -214,7 +219,17 @@ impl Cursor {
             self.0.resize(thread + 1, 0);
         }
         let last = &mut self.0[thread];
-        let (mut low, mut high) = (*last, *last);
+        let is_before = |at: usize| rows.get(at).is_some_and(|&row| before(row));
+        // Nearly always it is the same one or one of the next few.
+        let far = *last + Self::NEAR;
+        let ahead = (*last..far).find(|&at| !is_before(at)).unwrap_or(far);
+        let known = ahead < far && (ahead > *last || ahead == 0 || is_before(ahead - 1));
+        *last = if known { ahead } else { Self::search(ahead, rows, before) };
+        *last
+    }
+
+    fn search(from: usize, rows: &[u32], before: impl Fn(u32) -> bool) -> usize {
+        let (mut low, mut high) = (from, from);
         let mut step = 8;
         if rows.get(low).is_some_and(|&at| before(at)) {
             while rows.get(high).is_some_and(|&at| before(at)) {
@@ -230,8 +245,7 @@ impl Cursor {
             }
         }
         let high = high.min(rows.len());
-        *last = low + rows[low.min(high)..high].partition_point(|&at| before(at));
-        *last
+        low + rows[low.min(high)..high].partition_point(|&at| before(at))
     }
 }
 

@@ -13,6 +13,7 @@ pub struct KernelTable {
     pub(crate) columns: ActivityColumns,
     pub(crate) name: Vec<u32>,
     pub(crate) geometry: Vec<u32>,
+    /// As long as the last row that is of a node needs: without CUDA graphs it takes no memory.
     pub(crate) node: Vec<u32>,
 }
 
@@ -34,10 +35,11 @@ impl KernelTable {
         &self.geometry
     }
 
-    /// The CUDA graph node that each kernel is an execution of (an index into
+    /// The CUDA graph node that the kernel of a row is an execution of (an index into
     /// [`super::Trace::graph_nodes`]); [`NONE`] for kernels launched on their own.
-    pub fn node(&self) -> &[u32] {
-        &self.node
+    #[inline]
+    pub fn node(&self, row: usize) -> u32 {
+        self.node.get(row).copied().unwrap_or(NONE)
     }
 }
 
@@ -49,6 +51,9 @@ impl ActivityTable for KernelTable {
         &mut self.columns
     }
     fn gather_own(&mut self, rows: &[u32]) {
+        if !self.node.is_empty() {
+            self.node.resize(self.name.len(), NONE);
+        }
         gather(&mut self.name, rows);
         gather(&mut self.geometry, rows);
         gather(&mut self.node, rows);
@@ -88,6 +93,7 @@ pub(crate) type NameKey = [i64; 3];
 pub(crate) struct KernelExtra {
     pub(crate) name: Vec<u32>,
     pub(crate) geometry: Vec<u32>,
+    /// As that of [`KernelTable`].
     pub(crate) node: Vec<u32>,
     pub(crate) names: Interner<NameKey>,
     pub(crate) geometries: Interner<Geometry>,
@@ -105,10 +111,13 @@ impl Extra for KernelExtra {
         // A size that is negative or larger than 32 bits is no size; 0 says unknown.
         let mut size = |i: usize| u32::try_from(id(i)).unwrap_or(0);
         let geometry = Geometry { grid: [size(4), size(5), size(6)] };
+        // Neither NULL nor 0 names a node.
+        if node > 0 {
+            self.node.resize(self.name.len(), NONE);
+            self.node.push(self.nodes.intern(node));
+        }
         self.name.push(self.names.intern(key));
         self.geometry.push(self.geometries.intern(geometry));
-        // Neither NULL nor 0 names a node.
-        self.node.push(if node > 0 { self.nodes.intern(node) } else { NONE });
         true
     }
 
@@ -116,9 +125,12 @@ impl Extra for KernelExtra {
         let names = self.names.absorb(&mut chunk.names);
         let geometries = self.geometries.absorb(&mut chunk.geometries);
         let nodes = self.nodes.absorb(&mut chunk.nodes);
+        if !chunk.node.is_empty() {
+            self.node.resize(self.name.len(), NONE);
+            append_translated(&mut self.node, &mut chunk.node, &nodes, later);
+        }
         append_translated(&mut self.name, &mut chunk.name, &names, later);
         append_translated(&mut self.geometry, &mut chunk.geometry, &geometries, later);
-        append_translated(&mut self.node, &mut chunk.node, &nodes, later);
     }
 }
 

@@ -29,8 +29,8 @@ mod trust;
 mod unpack;
 
 pub use activity::ActivityColumns;
+pub(crate) use api::Cursor;
 pub use api::{ApiKind, ApiName, ApiTable};
-pub(crate) use api::{CallsByThread, Cursor};
 pub use graphs::GraphTable;
 pub use info::{CaptureInfo, RankInfo, TableInfo};
 pub use kernels::{Geometry, KernelName, KernelTable};

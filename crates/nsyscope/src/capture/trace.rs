@@ -133,6 +133,7 @@ pub struct Trace {
     memsets: MemsetTable,
     graphs: GraphTable,
     api: ApiTable,
+    calls_by_thread: CallsByThread,
     syncs: SyncTable,
     nvtx: NvtxTable,
     kernel_names: Vec<KernelName>,
@@ -440,7 +441,7 @@ impl<'c> Reader<'c> {
 
         // Without stream ids everything seems to be one stream, and nothing follows from overlaps.
         let in_order = |stream: u32| streams[stream as usize].stream >= 0;
-        let node = |t: &KernelTable, row: usize| t.node[row] != NONE;
+        let node = |t: &KernelTable, row: usize| t.node(row) != NONE;
         let without_calls = || {
             let known = options.api && options.nvtx;
             known.then(|| completeness::ranges_without_calls(&api, &nvtx, &by_thread))
@@ -448,7 +449,6 @@ impl<'c> Reader<'c> {
         let (without_calls, ()) = at_work.for_rows(api.len()).join(without_calls, || {
             trust::set_apart(&mut kernels, KERNEL, &api, at_work, in_order, node, health);
         });
-        drop(by_thread);
         trust::set_apart(
             &mut memcpys,
             MEMCPY,
@@ -478,6 +478,7 @@ impl<'c> Reader<'c> {
             memsets,
             graphs,
             api,
+            calls_by_thread: by_thread,
             syncs,
             nvtx,
             kernel_names,
@@ -626,7 +627,8 @@ impl Trace {
 
     /// The large parts by themselves, each of which takes time to give back.
     pub(crate) fn into_parts(self) -> [Box<dyn Send>; 3] {
-        let others = (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx);
+        let others =
+            (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx, self.calls_by_thread);
         [Box::new(self.kernels), Box::new(self.api), Box::new(others)]
     }
 
@@ -671,6 +673,10 @@ impl Trace {
     /// The API calls.
     pub fn api(&self) -> &ApiTable {
         &self.api
+    }
+    /// The rows of the API calls by thread.
+    pub(crate) fn calls_by_thread(&self) -> &CallsByThread {
+        &self.calls_by_thread
     }
     /// The synchronisations.
     pub fn syncs(&self) -> &SyncTable {

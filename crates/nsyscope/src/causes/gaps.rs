@@ -91,7 +91,7 @@ fn walk(trace: &Trace, activities: &[Activity], mut take: impl FnMut(Found)) {
 
 fn same_replay(trace: &Trace, a: &Activity, b: &Activity) -> bool {
     let node = |activity: &Activity| match activity.table {
-        ActivityKind::Kernel => trace.kernels().node()[activity.row as usize] != NONE,
+        ActivityKind::Kernel => trace.kernels().node(activity.row as usize) != NONE,
         ActivityKind::Memcpy => trace.memcpys().in_graph(activity.row as usize),
         ActivityKind::Graph | ActivityKind::Memset => false,
     };

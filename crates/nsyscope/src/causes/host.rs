@@ -3,12 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::cause::Cause;
-use crate::capture::{ApiKind, CallsByThread, Cursor, MemoryKind, NONE, Trace};
+use crate::capture::{ApiKind, Cursor, MemoryKind, NONE, Trace};
 
-/// The calls of a capture by thread.
+/// The calls of a capture, and what each means.
 pub(super) struct Host<'a> {
     trace: &'a Trace,
-    rows: CallsByThread,
     /// For each API function what a call of it means here.
     role: Vec<Role>,
     /// When the copy that a call started was done, and whether it touched pageable memory.
@@ -64,9 +63,7 @@ impl<'a> Host<'a> {
                 copies.insert(launch, (table.end()[row], pageable));
             }
         }
-        let at_work = trace.threads_at_work();
-        let rows = CallsByThread::new(trace.api(), trace.threads().len(), at_work);
-        Self { trace, rows, role, copies }
+        Self { trace, role, copies }
     }
 
     /// Whether a call returned only when the GPU had done what it waited for. A copy does where
@@ -92,7 +89,7 @@ impl<'a> Host<'a> {
         let api = self.trace.api();
         let until = api.start()[launch as usize].min(wet);
         let thread = api.thread()[launch as usize];
-        let rows = self.rows.of(thread);
+        let rows = self.trace.calls_by_thread().of(thread);
         let mut at = cursor.find(thread, rows, |row| row < launch);
         if until == wet {
             // Later calls are those of other gaps: each is looked at for one.

@@ -70,33 +70,39 @@ impl Tally {
 
 /// The launches of one rank's steps.
 pub(super) fn tally(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
-    tally_of(trace, &rank.steps, |step, calls| {
-        calls.extend(rank.activities_of(step).map(|(_, activity)| activity.launch));
+    tally_of(trace, &rank.steps, |step| {
+        rank.activities_of(step).map(|(_, activity)| activity.launch)
     })
 }
 
 /// Those of the steps that were left out.
 pub(super) fn tally_left_out(trace: &Trace, rank: &RankSteps) -> BTreeMap<PhaseKey, Tally> {
-    tally_of(trace, rank.left_out(), |step, calls| {
-        calls.extend(rank.activities_left_out(step).map(|(_, activity)| activity.launch));
+    tally_of(trace, rank.left_out(), |step| {
+        rank.activities_left_out(step).map(|(_, activity)| activity.launch)
     })
 }
 
-fn tally_of(
+fn tally_of<'s, I: Iterator<Item = u32>>(
     trace: &Trace,
-    steps: &[Step],
-    launches: impl Fn(&Step, &mut Vec<u32>),
+    steps: &'s [Step],
+    launches: impl Fn(&'s Step) -> I,
 ) -> BTreeMap<PhaseKey, Tally> {
     let api = trace.api();
+    let kind: Vec<ApiKind> = trace.api_names().iter().map(|name| name.kind).collect();
     let mut out: BTreeMap<PhaseKey, Tally> = BTreeMap::new();
-    let mut calls = Vec::new();
+    let mut calls: Vec<u32> = Vec::new();
     for step in steps {
         calls.clear();
-        launches(step, &mut calls);
-        calls.retain(|&call| call != NONE);
-        // The nodes of a replay repeat their launch: most go before the sort.
-        calls.dedup();
-        if !calls.is_sorted() {
+        let (mut last, mut ascending) = (NONE, true);
+        for call in launches(step) {
+            // The nodes of a replay repeat their launch: most go before the sort.
+            if call != last && call != NONE {
+                ascending &= last == NONE || last < call;
+                calls.push(call);
+                last = call;
+            }
+        }
+        if !ascending {
             calls.sort_unstable();
             calls.dedup();
         }
@@ -106,7 +112,7 @@ fn tally_of(
         for &call in &calls {
             let at = call as usize;
             let duration = api.end()[at] - api.start()[at];
-            match trace.api_kind(at) {
+            match kind[api.name()[at] as usize] {
                 ApiKind::LaunchGraph => tally.graphs.push(duration),
                 ApiKind::LaunchKernel => {
                     tally.calls.push(duration);

@@ -468,6 +468,8 @@ struct SetClock {
     running: BinaryHeap<Reverse<(i64, u32)>>,
     /// The atoms of which any runs now, ascending, and how many activities of each.
     present: Vec<(u32, u32)>,
+    /// These atoms alone, where there are several.
+    together: Vec<u32>,
 }
 
 impl SetClock {
@@ -539,8 +541,12 @@ impl SetClock {
             [] => {}
             [(atom, _)] => tally.atoms[*atom as usize].alone_ns += ns,
             several => {
-                let atoms = several.iter().map(|(atom, _)| *atom).collect();
-                *tally.shared.entry(atoms).or_default() += ns;
+                self.together.clear();
+                self.together.extend(several.iter().map(|(atom, _)| *atom));
+                match tally.shared.get_mut(&self.together) {
+                    Some(sum) => *sum += ns,
+                    None => _ = tally.shared.insert(self.together.clone(), ns),
+                }
             }
         }
         self.now = to;

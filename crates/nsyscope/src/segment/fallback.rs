@@ -71,7 +71,7 @@ fn graph_of(trace: &Trace, activity: &Activity) -> (bool, i64) {
     let row = activity.row as usize;
     match activity.table {
         ActivityKind::Graph => (true, trace.graphs().graph()[row]),
-        ActivityKind::Kernel => (false, i64::from(trace.kernels().node()[row])),
+        ActivityKind::Kernel => (false, i64::from(trace.kernels().node(row))),
         ActivityKind::Memcpy => (false, -1),
         ActivityKind::Memset => (false, -2),
     }

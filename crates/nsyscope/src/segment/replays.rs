@@ -86,7 +86,7 @@ fn in_graph(trace: &Trace, activity: &Activity) -> bool {
     let row = activity.row as usize;
     let node = match activity.table {
         ActivityKind::Graph => true,
-        ActivityKind::Kernel => trace.kernels().node()[row] != NONE,
+        ActivityKind::Kernel => trace.kernels().node(row) != NONE,
         ActivityKind::Memcpy => trace.memcpys().in_graph(row),
         ActivityKind::Memset => false,
     };

@@ -62,7 +62,7 @@ pub(super) fn sequences(
         let row = activity.row as usize;
         let ((class, role), node) = match activity.table {
             ActivityKind::Kernel => {
-                (known[kernels.name()[row] as usize], kernels.node()[row] != NONE)
+                (known[kernels.name()[row] as usize], kernels.node(row) != NONE)
             }
             table => {
                 let class = classes.activity(file, trace, &activity);

@@ -1,5 +1,7 @@
 //! What a step is, and the steps of a run.
 
+use std::ops::Range;
+
 use serde::{Serialize, Serializer};
 
 use super::layers::Layer;
@@ -267,7 +269,16 @@ impl RankSteps {
 
     /// The activities of one of `steps`, with their index in [`RankSteps::activities`].
     pub fn activities_of(&self, step: &Step) -> impl Iterator<Item = (usize, &Activity)> {
-        self.own(&self.step_of, step)
+        self.own(&self.step_of, step, step.first..step.last)
+    }
+
+    /// The activities of a layer of one of `steps`, as [`RankSteps::activities_of`].
+    pub fn activities_of_layer(
+        &self,
+        step: &Step,
+        layer: &Layer,
+    ) -> impl Iterator<Item = (usize, &Activity)> + Clone {
+        self.own(&self.step_of, step, layer.first..layer.last)
     }
 
     /// The steps that [`Steps::select`] left out, in order of start.
@@ -277,15 +288,16 @@ impl RankSteps {
 
     /// The activities of one of [`RankSteps::left_out`].
     pub fn activities_left_out(&self, step: &Step) -> impl Iterator<Item = (usize, &Activity)> {
-        self.own(&self.left_out.step_of, step)
+        self.own(&self.left_out.step_of, step, step.first..step.last)
     }
 
     fn own<'a>(
         &'a self,
         step_of: &'a [u32],
         step: &Step,
-    ) -> impl Iterator<Item = (usize, &'a Activity)> {
-        let (first, last, place) = (step.first as usize, step.last as usize, step.place);
+        range: Range<u32>,
+    ) -> impl Iterator<Item = (usize, &'a Activity)> + Clone {
+        let (first, last, place) = (range.start as usize, range.end as usize, step.place);
         self.activities[first..last]
             .iter()
             .zip(&step_of[first..last])

@@ -85,7 +85,7 @@ impl<'a> ActivityRow<'a> {
         if self.activity.table != ActivityKind::Kernel {
             return None;
         }
-        let node = self.trace.kernels().node()[self.activity.row as usize];
+        let node = self.trace.kernels().node(self.activity.row as usize);
         self.trace.graph_nodes().get(node as usize).copied()
     }
 
