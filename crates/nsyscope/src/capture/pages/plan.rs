@@ -149,7 +149,7 @@ impl Plan {
     }
 }
 
-/// Places for plans that are kept, by the headers' bytes.
+/// Places for plans that are kept, by the headers' bytes; a power of two.
 const PLACES: usize = 1024;
 
 /// The plans of a table's records, as far as they have been met.
@@ -221,14 +221,18 @@ fn same(known: &[u8], header: &[u8]) -> bool {
         && word(&known[last..]) == word(&header[last..])
 }
 
-/// Where the plan of a header is kept.
+/// Where the plan of a header is kept: by a sum of products, none of which waits for another.
 #[inline]
 fn place(header: &[u8]) -> usize {
     let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-    let mix =
-        |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let whole = header.chunks_exact(8).fold(0, |hash, chunk| mix(hash, word(chunk)));
-    // The last bytes, some of them once more.
-    let hash = mix(whole, word(&header[header.len() - 8..]));
-    (hash >> 32) as usize % PLACES
+    let mut factor: u64 = 0x9e37_79b9_7f4a_7c15;
+    // The last bytes, some of which the chunks hold too.
+    let mut hash = word(&header[header.len() - 8..]).wrapping_mul(factor);
+    for chunk in header.chunks_exact(8) {
+        // Even, so that every factor is odd.
+        factor = factor.wrapping_add(0x6a09_e667_f3bc_c908);
+        hash = hash.wrapping_add(word(chunk).wrapping_mul(factor));
+    }
+    // The upper bits alone depend on every byte.
+    (hash >> (64 - PLACES.trailing_zeros())) as usize
 }
