@@ -216,6 +216,22 @@ fn duplicates_are_refused() {
 }
 
 #[test]
+fn more_rules_than_can_be_told_apart_are_refused() {
+    let rules = |ids: std::ops::Range<u32>| {
+        ids.map(|i| format!("[[rule]]\nid='r{i}'\ncategory='a/c{i}'\nfunction=['k{i}']\n"))
+            .collect::<String>()
+    };
+    let half = with(&rules(0..26_000)).expect("enough");
+    let error = half
+        .with_user_rules(&rules(30_000..54_001), Path::new("mine.toml"))
+        .expect_err("one more than there may be, with those of another file");
+    assert_eq!(error.kind(), ErrorKind::Rules);
+    assert_eq!(error.path(), Some(Path::new("mine.toml")));
+    assert!(error.to_string().contains("50001 rules"), "{error}");
+    assert!(error.hint().is_some());
+}
+
+#[test]
 fn an_example_that_an_earlier_rule_takes_is_an_error() {
     let (told, hint) = refused(
         r#"

@@ -115,6 +115,10 @@ pub(super) fn read(path: &Path) -> Result<String> {
     })
 }
 
+/// Rules of users' files at most, far more than there are kinds of kernels: the activities of a run
+/// have the number of their category in 16 bits, and each rule may bring one.
+const MOST_RULES: usize = 50_000;
+
 /// Adds a file's rules to a classifier and checks them in their new company.
 pub(super) fn extend(
     base: &Classifier,
@@ -131,6 +135,13 @@ pub(super) fn extend(
         rules.push(Arc::new(rule));
     }
     let extended = base.prepend(rules.clone());
+    let count = extended.rules_of_user();
+    if count > MOST_RULES {
+        let message = format!("{count} rules of files, and at most {MOST_RULES} can be used");
+        return Err(Error::new(ErrorKind::Rules, message)
+            .in_file(path)
+            .with_hint("let a pattern with `*` or a `regex` name many kernels at once"));
+    }
     for (rule, (place, examples, counterexamples)) in rules.iter().zip(places) {
         let look = |names: &[String], own: bool| -> Vec<CheckedName> {
             names.iter().map(|name| outcome(&extended, rule.id(), name, own)).collect()

@@ -94,6 +94,11 @@ impl Classifier {
         Self { user: rules.into_iter().chain(kept).collect(), ready: OnceLock::new() }
     }
 
+    /// How many rules are of users' files.
+    pub(super) fn rules_of_user(&self) -> usize {
+        self.user.len()
+    }
+
     /// Reads and indexes the rules now instead of when the first name comes:
     /// a few milliseconds that fit beside the reading of a capture.
     pub fn prepare(&self) {
