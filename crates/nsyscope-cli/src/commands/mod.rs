@@ -88,7 +88,7 @@ fn open(global: &Global, paths: &[PathBuf]) -> Result<Vec<Capture>> {
     paths.iter().map(|path| Ok(Capture::open_with(path, &options)?)).collect()
 }
 
-/// Opens and reads captures of one run; what the classifier reads once is read beside them.
+/// Opens and reads captures of one run; what is read once a process is read beside them.
 fn read(
     global: &Global,
     paths: &[PathBuf],
@@ -98,7 +98,13 @@ fn read(
     let options = open_options(global, paths);
     std::thread::scope(|scope| {
         if global.threads.is_none_or(|threads| usize::from(threads) > 1) {
-            scope.spawn(|| classifier.prepare());
+            scope.spawn(|| {
+                classifier.prepare();
+                // Who wants ranges looks for steps.
+                if wanted.nvtx {
+                    nsyscope::segment::prepare();
+                }
+            });
         }
         Ok(Run::open_with(paths, &options, &wanted)?)
     })

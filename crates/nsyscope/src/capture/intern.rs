@@ -47,8 +47,7 @@ impl Key for [i64; 3] {
     /// written in, which has to wait for memory.
     #[inline]
     fn same(&self, other: &Self) -> bool {
-        let ([a, b, c], [x, y, z]) = (*self, *other);
-        (a ^ x) | (b ^ y) | (c ^ z) == 0
+        (self[0] ^ other[0]) | (self[1] ^ other[1]) | (self[2] ^ other[2]) == 0
     }
 }
 

@@ -90,6 +90,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Reads the rules now instead of when they are first asked.
+pub(super) fn prepare() {
+    LazyLock::force(&RULES);
+}
+
 impl Rule {
     /// What a launch says; `None` where it says nothing.
     fn value(&self, geometry: &Geometry) -> Option<u32> {
