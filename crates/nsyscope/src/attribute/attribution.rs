@@ -194,12 +194,12 @@ impl Attribution {
     }
 }
 
-/// Steps of the first rank whose sequences are read on all threads: nearly all that differ are among
-/// them. Of each sequence the first step counts, so that others must not be read before it.
+/// The first steps, rank after rank, whose sequences are read on all threads: nearly all that differ
+/// are among them. Of each sequence the first step counts, so that others must not be read before it.
 const AHEAD: usize = 64;
 
-/// As long as there are no more activities before their end: they are held until they are read.
-const MOST_AHEAD: u32 = 200_000;
+/// As long as there are no more activities in them: they are held until they are read.
+const MOST_AHEAD: usize = 200_000;
 
 /// Fewer kernels are read before another thread has begun.
 const WORTH_SHARING: usize = 2_000;
@@ -211,24 +211,27 @@ fn read_ahead(
     roles: &Roles,
     target: &Target<'_>,
 ) {
-    let Some(rank) = steps.ranks.first() else { return };
-    let near = rank.steps.iter().take(AHEAD).take_while(|step| step.last <= MOST_AHEAD);
-    let first = &rank.steps[..near.count()];
-    let kernels = first.last().map_or(0, |last| last.last as usize);
-    if run.threads().count() == 1 || kernels < WORTH_SHARING {
+    if run.threads().count() == 1 {
         return;
     }
-    let file = run.ranks()[rank.rank as usize].file;
-    let trace = &run.traces()[file];
-    let ahead: Vec<(Setup, Vec<Work>)> = first
-        .iter()
-        .filter(|step| !is_opaque(rank, step))
-        .map(|step| {
+    let mut ahead: Vec<(Setup, Vec<Work>)> = Vec::new();
+    let mut held = 0;
+    let all = steps.ranks.iter().flat_map(|rank| rank.steps.iter().map(move |step| (rank, step)));
+    for (rank, step) in all.take(AHEAD) {
+        held += (step.last - step.first) as usize;
+        if held > MOST_AHEAD {
+            break;
+        }
+        if !is_opaque(rank, step) {
+            let file = run.ranks()[rank.rank as usize].file;
+            let trace = &run.traces()[file];
             let work = rank.activities_of(step).map(|(_, a)| roles.work(file, trace, a));
-            (Setup::of(step, target.context), work.collect())
-        })
-        .collect();
-    aligner.read_ahead(run.threads(), &ahead);
+            ahead.push((Setup::of(step, target.context), work.collect()));
+        }
+    }
+    if held >= WORTH_SHARING {
+        aligner.read_ahead(run.threads(), &ahead);
+    }
 }
 
 /// Whether a CUDA graph of the step was traced as a whole: its kernels are not to be seen.
