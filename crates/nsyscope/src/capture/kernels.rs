@@ -144,3 +144,54 @@ pub struct KernelName {
     /// As the compiler wrote it; not every version of nsys exports it.
     pub mangled: Option<Box<str>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::sink::Cell;
+
+    /// A kernel of this node, 0 for none.
+    struct OfNode(i64);
+
+    impl Row for OfNode {
+        fn cell(&self, index: usize) -> Cell {
+            Cell::Int(if index == FIRST_EXTRA + 3 { self.0 } else { 1 })
+        }
+
+        fn text(&self, _: usize) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    #[test]
+    fn kernels_keep_their_nodes_wherever_the_first_of_them_is() {
+        let chunks: [&[i64]; 5] = [&[0, 0, 0], &[0, 7, 0], &[0], &[9, 7], &[0, 0]];
+        let mut whole = KernelExtra::default();
+        for nodes in chunks {
+            let mut chunk = KernelExtra::default();
+            for &node in nodes {
+                assert!(chunk.push(&OfNode(node), &mut Faults::default()));
+            }
+            whole.take(&mut chunk, 0);
+        }
+        let KernelExtra { name, geometry, node, nodes, .. } = whole;
+        let mut table = KernelTable { columns: ActivityColumns::default(), name, geometry, node };
+        let raw = |table: &KernelTable, row: usize| {
+            nodes.keys().get(table.node(row) as usize).copied().unwrap_or(0)
+        };
+        let all = chunks.concat();
+        assert_eq!((0..all.len()).map(|row| raw(&table, row)).collect::<Vec<_>>(), all);
+        // The last rows, which have none, are no longer the last.
+        table.gather_own(&[10, 7, 4, 9, 8]);
+        assert_eq!((0..5).map(|row| raw(&table, row)).collect::<Vec<_>>(), [0, 9, 7, 0, 7]);
+        assert_eq!(table.name.len(), 5);
+    }
+
+    #[test]
+    fn without_graphs_nodes_take_no_memory() {
+        let (mut whole, mut chunk) = (KernelExtra::default(), KernelExtra::default());
+        assert!(chunk.push(&OfNode(0), &mut Faults::default()));
+        whole.take(&mut chunk, 0);
+        assert_eq!((whole.name.len(), whole.node.capacity()), (1, 0));
+    }
+}
