@@ -627,9 +627,9 @@ impl Trace {
 
     /// The large parts by themselves, each of which takes time to give back.
     pub(crate) fn into_parts(self) -> [Box<dyn Send>; 3] {
-        let others =
-            (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx, self.calls_by_thread);
-        [Box::new(self.kernels), Box::new(self.api), Box::new(others)]
+        let others = (self.memcpys, self.memsets, self.graphs, self.syncs, self.nvtx);
+        let calls = (self.api, self.calls_by_thread);
+        [Box::new(self.kernels), Box::new(calls), Box::new(others)]
     }
 
     /// What one block of a kernel takes, by its name and geometry; `None` where the export does not
@@ -674,9 +674,9 @@ impl Trace {
     pub fn api(&self) -> &ApiTable {
         &self.api
     }
-    /// The rows of the API calls by thread.
-    pub(crate) fn calls_by_thread(&self) -> &CallsByThread {
-        &self.calls_by_thread
+    /// The rows of a thread's API calls, in order of start.
+    pub(crate) fn calls_of(&self, thread: u32) -> &[u32] {
+        self.calls_by_thread.of(thread)
     }
     /// The synchronisations.
     pub fn syncs(&self) -> &SyncTable {

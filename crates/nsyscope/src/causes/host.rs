@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::cause::Cause;
 use crate::capture::{ApiKind, Cursor, MemoryKind, NONE, Trace};
 
-/// The calls of a capture, and what each means.
+/// What the calls of a capture mean for its threads.
 pub(super) struct Host<'a> {
     trace: &'a Trace,
     /// For each API function what a call of it means here.
@@ -89,7 +89,7 @@ impl<'a> Host<'a> {
         let api = self.trace.api();
         let until = api.start()[launch as usize].min(wet);
         let thread = api.thread()[launch as usize];
-        let rows = self.trace.calls_by_thread().of(thread);
+        let rows = self.trace.calls_of(thread);
         let mut at = cursor.find(thread, rows, |row| row < launch);
         if until == wet {
             // Later calls are those of other gaps: each is looked at for one.

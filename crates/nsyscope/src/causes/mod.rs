@@ -175,17 +175,17 @@ impl<'a> Within<'a> {
     /// The steps that hold all of a gap; none that begins before the last one's.
     #[inline]
     fn of(&mut self, gap: &Gap) -> &[usize] {
-        if self.steps.is_empty() {
-            return &[];
-        }
         let next = self.steps.get(self.begun).map_or(i64::MAX, |step| step.start_ns);
-        // Nearly always one step runs before and after.
-        if let [only] = self.open.as_slice()
-            && gap.start < next
-            && gap.start < self.steps[*only].end_ns
-        {
-            let whole = gap.end <= self.steps[*only].end_ns;
-            return if whole { &self.open } else { &[] };
+        // Nearly always one step runs before and after, or none.
+        if gap.start < next {
+            match self.open.as_slice() {
+                [] => return &[],
+                &[only] if gap.start < self.steps[only].end_ns => {
+                    let whole = gap.end <= self.steps[only].end_ns;
+                    return if whole { &self.open } else { &[] };
+                }
+                _ => {}
+            }
         }
         self.find(gap)
     }
